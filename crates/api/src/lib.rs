@@ -1,0 +1,1 @@
+//! Kubernetes' and MetalLB's objects, parsed into the plan's types.

@@ -1,0 +1,1 @@
+//! The plan's table into the kernel: render, read, diff, apply.

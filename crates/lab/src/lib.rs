@@ -1,0 +1,1 @@
+//! A cluster of network namespaces on this machine: nodes, pods, a router, clients, faults.

@@ -1,0 +1,1 @@
+//! Netlink: a message writer, a socket, nf_tables, route and conntrack.

@@ -1,0 +1,20 @@
+//! Who serves what and where: pure functions of the world and of what was observed.
+//!
+//! No I/O, no clock, no lock. [`table()`] is the one oracle of which endpoints serve; [`verdict()`]
+//! is the gate of announcements; [`owner()`] picks one member of a segment for an address.
+
+mod name;
+mod observed;
+mod owner;
+mod reason;
+mod table;
+mod verdict;
+pub mod world;
+
+pub use name::{LinkIndex, NodeName, Protocol, ServiceKey};
+pub use observed::{Lease, Observed};
+pub use owner::{Member, Members, owner};
+pub use reason::Reason;
+pub use table::{Backend, Entry, Outsiders, Table, table};
+pub use verdict::{Verdict, verdict};
+pub use world::World;

@@ -1,0 +1,50 @@
+//! What a person is told: where, what, and the cure.
+//!
+//! Three kinds of bad news exist in Signpost. A [`Diagnostic`] is about something that a person
+//! wrote and never stops the rest. A `plan::Reason` says why an address is not announced. An
+//! `Error` of a crate says which operation failed on which object.
+
+use std::fmt;
+
+/// A place in a file: the path as it was given, line and column from 1.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span {
+    /// The file.
+    pub file: Box<str>,
+    /// The line, from 1.
+    pub line: u32,
+    /// The column, from 1.
+    pub column: u32,
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+    }
+}
+
+/// How bad a [`Diagnostic`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// Something is ignored on purpose, and a person should know.
+    Note,
+    /// Something works otherwise than written.
+    Warning,
+    /// Something that was asked for is not done.
+    Error,
+}
+
+/// One sentence about what a person wrote: where, which object, what is wrong, what to do.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Diagnostic {
+    /// Where, if the text came from a file.
+    pub span: Option<Span>,
+    /// How bad.
+    pub severity: Severity,
+    /// The object, as `kind namespace/name`, or empty.
+    pub object: String,
+    /// What is wrong, naming the field.
+    pub message: String,
+    /// What to do about it.
+    pub cure: String,
+}

@@ -1,0 +1,2 @@
+//! Signpost.
+fn main() {}

@@ -1,0 +1,2 @@
+//! The tasks that cargo has no word for.
+fn main() {}
