@@ -1,6 +1,6 @@
 //! Rules: what they look at and what they do.
 
-use crate::Bytes;
+use crate::{Bytes, Type};
 
 /// A rule: statements in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,6 +92,20 @@ pub enum Operand {
     CtOriginalIpDaddr,
     /// `numgen random mod N`
     NumgenRandom(u32),
+}
+
+impl Operand {
+    /// The type of what is looked at.
+    pub const fn kind(self) -> Type {
+        match self {
+            Self::IpSaddr | Self::IpDaddr | Self::CtOriginalIpDaddr => Type::Ipv4Addr,
+            Self::Ip6Saddr | Self::Ip6Daddr => Type::Ipv6Addr,
+            Self::ThDport => Type::InetService,
+            Self::IcmpType | Self::L4Proto => Type::InetProto,
+            Self::IifName => Type::IfName,
+            Self::CtStatus | Self::NumgenRandom(_) => Type::Number,
+        }
+    }
 }
 
 /// What becomes of the packet.
