@@ -13,7 +13,7 @@ pub mod world;
 
 pub use name::{LinkIndex, NodeName, Protocol, ServiceKey};
 pub use observed::{Lease, Observed};
-pub use owner::{Member, Members, owner};
+pub use owner::{Draw, Member, Members, owner};
 pub use reason::Reason;
 pub use table::{Backend, Entry, Outsiders, Table, table};
 pub use verdict::{Verdict, verdict};
