@@ -1,0 +1,128 @@
+//! The tiers, cheapest first.
+
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use super::tally::Tally;
+use crate::{fuzz, licences, machine, mutants, release, rules, run, workspace};
+
+/// A kind of checks.
+pub(super) struct Tier {
+    pub(super) name: &'static str,
+    pub(super) what: &'static str,
+    pub(super) run: fn() -> Result<Tally>,
+}
+
+pub(super) const TIERS: &[Tier] = &[
+    Tier { name: "lints", what: "formatting, clippy, rules of the house, licences", run: lints },
+    Tier { name: "docs", what: "the API documentation builds without a warning", run: docs },
+    Tier {
+        name: "unit",
+        what: "libraries, programs and their examples in documentation",
+        run: unit,
+    },
+    Tier { name: "kernel", what: "crates against this kernel, in namespaces", run: kernel },
+    Tier {
+        name: "binary",
+        what: "one small static file that starts in an empty root",
+        run: binary,
+    },
+    Tier { name: "lab", what: "whole clusters in namespaces, with the real agent", run: lab },
+    Tier { name: "fuzz", what: "hostile bytes against every parser", run: fuzzing },
+    Tier { name: "mutants", what: "each promise broken on purpose", run: broken_promises },
+];
+
+fn lints() -> Result<Tally> {
+    let root = workspace::root();
+    let mut tally = Tally::default();
+    tally.check("formatting", run::succeed(run::cargo(&root).args(["fmt", "--all", "--check"])));
+    tally.check(
+        "clippy",
+        run::succeed(run::cargo(&root).args([
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--locked",
+            "--",
+            "-D",
+            "warnings",
+        ])),
+    );
+    tally.check("rules", rules::run());
+    tally.check("licences", licences::run());
+    Ok(tally)
+}
+
+fn docs() -> Result<Tally> {
+    let mut command = run::cargo(&workspace::root());
+    command.env("RUSTDOCFLAGS", "-D warnings").args([
+        "doc",
+        "--workspace",
+        "--no-deps",
+        "--document-private-items",
+        "--locked",
+    ]);
+    let mut tally = Tally::default();
+    tally.check("documentation", run::succeed(&mut command));
+    Ok(tally)
+}
+
+fn unit() -> Result<Tally> {
+    let mut tally = cargo_test(&["--workspace", "--lib", "--bins"])?;
+    tally += cargo_test(&["--workspace", "--doc"])?;
+    Ok(tally)
+}
+
+fn kernel() -> Result<Tally> {
+    if !machine::is_root() {
+        return Ok(Tally::skipped("network namespaces take root"));
+    }
+    cargo_test(&["--workspace", "--exclude", "signpost", "--test", "*"])
+}
+
+fn binary() -> Result<Tally> {
+    let binary = release::build()?;
+    let mut tally = Tally::default();
+    tally.check("size", release::is_small(&binary));
+    tally.check("static", release::is_static(&binary));
+    for (arguments, expect) in [
+        (&["--version"][..], concat!("signpost ", env!("CARGO_PKG_VERSION"))),
+        (&["agent", "--help"][..], "--source"),
+    ] {
+        tally.check(expect, release::starts_alone(&binary, arguments, expect));
+    }
+    Ok(tally)
+}
+
+fn lab() -> Result<Tally> {
+    if !machine::is_root() {
+        return Ok(Tally::skipped("a lab takes root"));
+    }
+    cargo_test(&["--package", "signpost", "--test", "*"])
+}
+
+fn fuzzing() -> Result<Tally> {
+    let (passed, failed) = fuzz::smoke()?;
+    Ok(Tally { passed, failed, ..Tally::default() })
+}
+
+fn broken_promises() -> Result<Tally> {
+    if !machine::is_root() {
+        return Ok(Tally::skipped("some of the tests that must notice a mutant take root"));
+    }
+    let (passed, failed) = mutants::all(&[])?;
+    Ok(Tally { passed, failed, ..Tally::default() })
+}
+
+/// `cargo test`, all of it even if something fails, with its results counted.
+fn cargo_test(arguments: &[&str]) -> Result<Tally> {
+    let mut command: Command = run::cargo(&workspace::root());
+    command.args(["test", "--locked", "--no-fail-fast"]).args(arguments);
+    let mut tally = Tally::default();
+    let status = run::streamed(&mut command, |line| tally.read(line))?;
+    if !status.success() && tally.failed == 0 {
+        bail!("`{}` failed without a failed test: {status}", run::shown(&command));
+    }
+    Ok(tally)
+}
