@@ -5,8 +5,17 @@
 //! [`Speaker`] is the one that the agent drives: the control loop's lease, the mesh (who owns an
 //! address) and the ARP responder, composed so that no path leads around the gate.
 
+mod config;
+mod mesh;
+mod speaker;
+mod time;
+
 use std::net::IpAddr;
 use std::time::Duration;
+
+pub use config::Config;
+pub use mesh::auth::{KEY_MAX, KEY_MIN, Key, KeyError};
+pub use speaker::Speaker;
 
 use signpost_plan::{LinkIndex, NodeName};
 
