@@ -3,18 +3,24 @@
 //! No I/O, no clock, no lock. [`table()`] is the one oracle of which endpoints serve; [`verdict()`]
 //! is the gate of announcements; [`owner()`] picks one member of a segment for an address.
 
+mod diagnostics;
+mod explain;
 mod name;
 mod observed;
 mod owner;
 mod reason;
+mod scope;
 mod table;
 mod verdict;
 pub mod world;
 
+pub use diagnostics::diagnostics;
+pub use explain::{Explanation, explain};
 pub use name::{LinkIndex, NodeName, Protocol, ServiceKey};
 pub use observed::{Lease, Observed};
 pub use owner::{Draw, Member, Members, owner};
 pub use reason::Reason;
-pub use table::{Backend, Entry, Outsiders, Table, table};
-pub use verdict::{Verdict, verdict};
+pub use scope::{Scope, scope};
+pub use table::{Backend, Entry, Outsiders, Table, is_served, table};
+pub use verdict::{FULL_WEIGHT, Offer, Verdict, eligible, verdict};
 pub use world::World;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// The name of a Kubernetes Node.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeName(pub Box<str>);
 
 impl fmt::Display for NodeName {

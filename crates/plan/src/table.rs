@@ -2,7 +2,12 @@
 
 use std::net::IpAddr;
 
+use crate::world::{Service, ServicePort, TrafficPolicy};
 use crate::{NodeName, Protocol, ServiceKey, World};
+
+mod endpoints;
+
+pub(crate) use endpoints::{Endpoints, endpoints};
 
 /// What one node does with packets to one Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +54,61 @@ pub struct Backend {
     pub local: bool,
 }
 
+impl Entry {
+    /// The endpoints that packets from outside are led to.
+    pub fn outsider_backends(&self) -> &[Backend] {
+        match &self.outsiders {
+            Outsiders::AsCluster => &self.cluster,
+            Outsiders::Local(backends) => backends,
+        }
+    }
+}
+
 /// The table of one Service on one node, or `None` where nothing is programmed for it.
-pub fn table(_w: &World, _s: &ServiceKey, _node: &NodeName) -> Option<Table> {
-    None
+///
+/// An address counts once it lies in a pool, whatever its `ipMode`. Of two Services with the same
+/// address, protocol and port only the first by [`Service::precedes`] has the entry.
+pub fn table(w: &World, s: &ServiceKey, node: &NodeName) -> Option<Table> {
+    let service = w.service(s).filter(|s| s.is_programmed())?;
+    let mut entries = Vec::new();
+    for address in service.addresses.iter().copied().filter(|a| w.pool_of(*a).is_some()) {
+        for port in won_ports(w, service, address) {
+            entries.push(entry(service, port, address, endpoints(w, service, port, address, node)));
+        }
+    }
+    entries.sort_by_key(|e: &Entry| (e.address, e.protocol, e.port));
+    (!entries.is_empty()).then(|| Table { service: s.clone(), entries })
+}
+
+/// What this version serves: IPv4, TCP and UDP. The rest is noted where it is parsed.
+pub fn is_served(address: IpAddr, protocol: Protocol) -> bool {
+    match protocol {
+        Protocol::Tcp | Protocol::Udp => address.is_ipv4(),
+        Protocol::Sctp => false,
+    }
+}
+
+/// The ports of a Service that are served on an address and that no earlier Service has there.
+pub(crate) fn won_ports<'a>(
+    w: &'a World,
+    service: &'a Service,
+    address: IpAddr,
+) -> impl Iterator<Item = &'a ServicePort> {
+    let served = service.ports.iter().filter(move |p| is_served(address, p.protocol));
+    served.filter(move |p| holder(w, address, p).is_some_and(|h| h.key == service.key))
+}
+
+/// The Service that wins an address and port.
+pub(crate) fn holder<'a>(w: &'a World, address: IpAddr, port: &ServicePort) -> Option<&'a Service> {
+    let asks =
+        |s: &&Service| s.ports.iter().any(|p| p.protocol == port.protocol && p.port == port.port);
+    w.services_of_address(address).filter(asks).reduce(|a, b| if b.precedes(a) { b } else { a })
+}
+
+fn entry(service: &Service, port: &ServicePort, address: IpAddr, e: Endpoints) -> Entry {
+    let outsiders = match service.external_policy {
+        TrafficPolicy::Local if !e.cluster.is_empty() => Outsiders::Local(e.local),
+        TrafficPolicy::Local | TrafficPolicy::Cluster => Outsiders::AsCluster,
+    };
+    Entry { address, protocol: port.protocol, port: port.port, cluster: e.cluster, outsiders }
 }

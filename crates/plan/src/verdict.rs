@@ -1,6 +1,13 @@
 //! The gate: whether this node may attract traffic for an address, and does.
 
-use crate::{LinkIndex, NodeName, Reason};
+use std::net::IpAddr;
+
+use crate::table::{Endpoints, endpoints, won_ports};
+use crate::world::{L2Advertisement, Node, Service, TrafficPolicy};
+use crate::{Backend, Lease, LinkIndex, NodeName, Observed, Reason, ServiceKey, World};
+
+/// The weight of a node that serves everything that an address has to offer.
+pub const FULL_WEIGHT: u16 = 100;
 
 /// What this node does about an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,11 +30,183 @@ pub struct Offer {
     pub weight: u16,
 }
 
-/// The gate of one address.
-pub fn verdict(
-    _w: &crate::World,
-    _o: &crate::Observed,
-    _a: std::net::IpAddr,
-) -> Verdict {
-    Verdict::Withhold(Reason::NoService)
+/// The gate of one address: what this node offers, or why it must not.
+pub fn eligible(w: &World, o: &Observed, a: IpAddr) -> Result<Offer, Reason> {
+    let advertisements = declared(w, a)?;
+    let links = usable_links(w, &advertisements, a)?;
+    let serving = serving(w, a)?;
+    proven(o, &serving, a)?;
+    if o.lease == Lease::Lapsed {
+        return Err(Reason::ControlHung);
+    }
+    let whole = serving.iter().all(|p| p.offer == PortOffer::Full) && !o.drained;
+    Ok(Offer { links, weight: if whole { FULL_WEIGHT } else { 0 } })
+}
+
+/// What this node does about an address: [`eligible`], and who owns it.
+///
+/// Without a known owner nobody is heard: this node keeps still.
+pub fn verdict(w: &World, o: &Observed, a: IpAddr) -> Verdict {
+    let offer = match eligible(w, o, a) {
+        Ok(offer) => offer,
+        Err(reason) => return Verdict::Withhold(reason),
+    };
+    match o.owners.get(&a) {
+        Some(owner) if owner == w.this_node() => Verdict::Own(offer.links),
+        Some(owner) => Verdict::StandBy(owner.clone()),
+        None => Verdict::Withhold(Reason::CutOff),
+    }
+}
+
+/// What people and the cluster declared: Service, pool, advertisements, node.
+fn declared(w: &World, a: IpAddr) -> Result<Vec<&L2Advertisement>, Reason> {
+    if w.services_of_address(a).next().is_none() {
+        return Err(Reason::NoService);
+    }
+    let pool = w.pool_of(a).ok_or(Reason::OutsidePools)?;
+    let mut advertisements: Vec<_> =
+        w.advertisements().filter(|ad| ad.selects_pool(pool)).collect();
+    if advertisements.is_empty() {
+        return Err(Reason::NotAdvertised);
+    }
+    let node = w.node(w.this_node());
+    let labels = node.map(|n| n.labels.clone()).unwrap_or_default();
+    advertisements.retain(|ad| ad.selects_node(&labels));
+    if advertisements.is_empty() {
+        return Err(Reason::NodeNotSelected);
+    }
+    if node.is_some_and(|n| n.excluded) {
+        return Err(Reason::NodeExcluded);
+    }
+    if node.is_some_and(|n| n.network_unavailable) {
+        return Err(Reason::NetworkUnavailable);
+    }
+    Ok(advertisements)
+}
+
+/// The interfaces to answer on that could pass a packet on now.
+fn usable_links(w: &World, ads: &[&L2Advertisement], a: IpAddr) -> Result<Vec<LinkIndex>, Reason> {
+    let mut links = links_for(w, ads, a);
+    if links.is_empty() {
+        return Err(Reason::NoLink);
+    }
+    let of = |index: &LinkIndex| w.host().links.get(index);
+    links.retain(|l| of(l).is_some_and(|l| l.up));
+    if links.is_empty() {
+        return Err(Reason::CarrierDown);
+    }
+    // Linux asks the interface that a packet came in by whether it may be forwarded.
+    links.retain(|l| of(l).is_some_and(|l| l.forwarding));
+    if links.is_empty() {
+        return Err(Reason::ForwardingDisabled);
+    }
+    Ok(links)
+}
+
+/// Where an address is announced: the interfaces that the advertisements name; for one that names
+/// none, those with a subnet that holds the address, and if none does every uplink.
+pub(crate) fn links_for(w: &World, ads: &[&L2Advertisement], a: IpAddr) -> Vec<LinkIndex> {
+    let host = w.host();
+    let named = ads.iter().flat_map(|ad| &ad.interfaces).filter_map(|name| host.link_named(name));
+    let ethernet = |l: &LinkIndex| host.links.get(l).is_some_and(|l| l.mac.is_some());
+    let mut links: Vec<_> = named.filter(ethernet).collect();
+    if ads.iter().any(|ad| ad.interfaces.is_empty()) {
+        let near: Vec<_> = host.links_near(a).collect();
+        if near.is_empty() {
+            links.extend(host.uplinks(internal_ips(w.node(w.this_node()))));
+        } else {
+            links.extend(near);
+        }
+    }
+    links.sort();
+    links.dedup();
+    links
+}
+
+pub(crate) fn internal_ips(node: Option<&Node>) -> &[IpAddr] {
+    node.map_or(&[], |n| &n.internal_ips)
+}
+
+/// A port of an address that this node could lead outsiders to.
+struct ServingPort<'a> {
+    service: &'a ServiceKey,
+    protocol: crate::Protocol,
+    port: u16,
+    backends: Vec<Backend>,
+    offer: PortOffer,
+}
+
+/// How well this node serves outsiders on a port, beside the other nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PortOffer {
+    /// As well as any node.
+    Full,
+    /// `Local`, and only terminating endpoints anywhere, some of them here.
+    Terminating,
+    /// `Local`, only terminating endpoints here, and ready ones elsewhere.
+    Worse,
+    /// `Local`, and no endpoint here.
+    Nothing,
+}
+
+/// The ports of an address that serve somewhere, as this node offers them. At least one must lead
+/// outsiders from here to an endpoint that no other node would serve better.
+fn serving(w: &World, a: IpAddr) -> Result<Vec<ServingPort<'_>>, Reason> {
+    let mut ports = Vec::new();
+    for service in w.services_of_address(a) {
+        for port in won_ports(w, service, a) {
+            let e = endpoints(w, service, port, a, w.this_node());
+            if e.cluster.is_empty() {
+                continue;
+            }
+            let (offer, backends) = port_offer(service, e);
+            let (protocol, port) = (port.protocol, port.port);
+            ports.push(ServingPort { service: &service.key, protocol, port, backends, offer });
+        }
+    }
+    let any = |wanted: fn(PortOffer) -> bool| ports.iter().any(|p| wanted(p.offer));
+    if ports.is_empty() {
+        Err(Reason::NoEndpoints)
+    } else if any(|o| matches!(o, PortOffer::Full | PortOffer::Terminating)) {
+        Ok(ports)
+    } else if any(|o| o == PortOffer::Worse) {
+        Err(Reason::OnlyTerminatingHere)
+    } else {
+        Err(Reason::NoLocalEndpoints)
+    }
+}
+
+fn port_offer(service: &Service, e: Endpoints) -> (PortOffer, Vec<Backend>) {
+    match service.external_policy {
+        TrafficPolicy::Cluster => (PortOffer::Full, e.cluster),
+        TrafficPolicy::Local if e.local.is_empty() => (PortOffer::Nothing, e.local),
+        TrafficPolicy::Local if e.local_ready => (PortOffer::Full, e.local),
+        TrafficPolicy::Local if e.cluster_ready => (PortOffer::Worse, e.local),
+        TrafficPolicy::Local => (PortOffer::Terminating, e.local),
+    }
+}
+
+/// Whether rules that the kernel acknowledged lead outsiders to an endpoint that serves.
+///
+/// Newer rules in flight, or refused, withdraw nothing as long as those before them still do.
+fn proven(o: &Observed, serving: &[ServingPort<'_>], a: IpAddr) -> Result<(), Reason> {
+    let leads = serving.iter().any(|p| leads(o, p, a));
+    if !leads && serving.iter().any(|p| o.refused.contains_key(p.service)) {
+        Err(Reason::RulesRefused)
+    } else if o.damaged.contains(&a) {
+        Err(Reason::RulesDamaged)
+    } else if !leads {
+        Err(Reason::RulesNotAcknowledged)
+    } else {
+        Ok(())
+    }
+}
+
+fn leads(o: &Observed, port: &ServingPort<'_>, a: IpAddr) -> bool {
+    let Some(table) = o.acknowledged.get(port.service) else { return false };
+    let same =
+        |e: &&crate::Entry| e.address == a && e.protocol == port.protocol && e.port == port.port;
+    let backends = table.entries.iter().filter(same).flat_map(crate::Entry::outsider_backends);
+    let mut backends = backends.map(|b| (b.address, b.port));
+    backends.any(|b| port.backends.iter().any(|serving| (serving.address, serving.port) == b))
 }

@@ -48,3 +48,66 @@ pub struct Diagnostic {
     /// What to do about it.
     pub cure: String,
 }
+
+impl Diagnostic {
+    /// Something that was asked for is not done.
+    pub fn error(object: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(Severity::Error, object.into(), message.into())
+    }
+
+    /// Something works otherwise than written.
+    pub fn warning(object: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(Severity::Warning, object.into(), message.into())
+    }
+
+    /// Something is ignored on purpose.
+    pub fn note(object: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(Severity::Note, object.into(), message.into())
+    }
+
+    /// With what to do about it.
+    #[must_use]
+    pub fn with_cure(mut self, cure: impl Into<String>) -> Self {
+        self.cure = cure.into();
+        self
+    }
+
+    /// With where it was written, if that is known.
+    #[must_use]
+    pub fn at(mut self, span: impl Into<Option<Span>>) -> Self {
+        self.span = span.into();
+        self
+    }
+
+    fn new(severity: Severity, object: String, message: String) -> Self {
+        Self { span: None, severity, object, message, cure: String::new() }
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        })
+    }
+}
+
+/// `file:line:column: error: Service demo/web: what is wrong (hint: what to do)`, on one line.
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(span) = &self.span {
+            write!(f, "{span}: ")?;
+        }
+        write!(f, "{}: ", self.severity)?;
+        if !self.object.is_empty() {
+            write!(f, "{}: ", self.object)?;
+        }
+        f.write_str(&self.message)?;
+        if !self.cure.is_empty() {
+            write!(f, " (hint: {})", self.cure)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,241 @@
+//! The world as data: what people declared, what the cluster says, what this node's kernel is.
+//!
+//! [`World`] changes only through [`World::apply`] and the methods behind it, which keep the
+//! indexes true and say what a change touches, so that an event re-plans that and not the world.
+
+mod endpoints;
+mod host;
+mod node;
+mod pods;
+mod pool;
+mod service;
+mod touched;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+pub use endpoints::{Endpoint, EndpointPort, EndpointSlice, SliceKey};
+pub use host::{Host, Link};
+pub use node::Node;
+pub use pool::{L2Advertisement, LabelSelector, Pool, Requirement};
+pub use service::{Service, ServiceKind, ServicePort, TrafficPolicy};
+pub use touched::Touched;
+
+pub(crate) use endpoints::{Interned, Stored};
+
+use crate::{NodeName, ServiceKey};
+use endpoints::Interner;
+use pods::Pods;
+
+/// Everything that decisions are made from, except what was observed of their effect.
+#[derive(Clone, Debug, Default)]
+pub struct World {
+    this: NodeName,
+    services: BTreeMap<ServiceKey, Service>,
+    /// By Service, sorted by name: nearly always one or two.
+    slices: BTreeMap<ServiceKey, Vec<Stored>>,
+    /// Which Service a slice is of: its label may change, and a deletion does not tell it.
+    slice_services: BTreeMap<SliceKey, ServiceKey>,
+    names: Interner,
+    nodes: BTreeMap<NodeName, Node>,
+    pools: BTreeMap<Box<str>, Pool>,
+    advertisements: BTreeMap<Box<str>, L2Advertisement>,
+    host: Host,
+    /// Which Services ask for an address.
+    by_address: BTreeMap<IpAddr, Vec<ServiceKey>>,
+    pods: Pods,
+}
+
+/// One step of the world.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A Service came or changed.
+    Service(Service),
+    /// A Service went.
+    ServiceGone(ServiceKey),
+    /// An EndpointSlice came or changed.
+    Slice(EndpointSlice),
+    /// An EndpointSlice went.
+    SliceGone(SliceKey),
+    /// A Node came or changed.
+    Node(Node),
+    /// A Node went.
+    NodeGone(NodeName),
+    /// An IPAddressPool came or changed.
+    Pool(Pool),
+    /// An IPAddressPool went.
+    PoolGone(Box<str>),
+    /// An L2Advertisement came or changed.
+    Advertisement(L2Advertisement),
+    /// An L2Advertisement went.
+    AdvertisementGone(Box<str>),
+    /// This node's kernel changed.
+    Host(Host),
+}
+
+impl World {
+    /// The empty world, seen from a node.
+    pub fn new(this: NodeName) -> Self {
+        Self { this, ..Self::default() }
+    }
+
+    /// The node that this agent runs on.
+    pub fn this_node(&self) -> &NodeName {
+        &self.this
+    }
+
+    /// Takes one step, and says what may differ now.
+    pub fn apply(&mut self, change: Change) -> Touched {
+        match change {
+            Change::Service(s) => self.set_service(s),
+            Change::ServiceGone(k) => self.remove_service(&k),
+            Change::Slice(s) => self.set_slice(s),
+            Change::SliceGone(k) => self.remove_slice(&k),
+            Change::Node(n) => self.set_node(n),
+            Change::NodeGone(n) => self.remove_node(&n),
+            Change::Pool(p) => self.set_pool(p),
+            Change::PoolGone(n) => self.remove_pool(&n),
+            Change::Advertisement(a) => self.set_advertisement(a),
+            Change::AdvertisementGone(n) => self.remove_advertisement(&n),
+            Change::Host(h) => self.set_host(h),
+        }
+    }
+
+    /// All Services, also those that nothing is programmed for.
+    pub fn services(&self) -> impl Iterator<Item = &Service> {
+        self.services.values()
+    }
+
+    /// One Service.
+    pub fn service(&self, key: &ServiceKey) -> Option<&Service> {
+        self.services.get(key)
+    }
+
+    /// All Nodes.
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.values()
+    }
+
+    /// One Node.
+    pub fn node(&self, name: &NodeName) -> Option<&Node> {
+        self.nodes.get(name)
+    }
+
+    /// All pools.
+    pub fn pools(&self) -> impl Iterator<Item = &Pool> {
+        self.pools.values()
+    }
+
+    /// All L2Advertisements.
+    pub fn advertisements(&self) -> impl Iterator<Item = &L2Advertisement> {
+        self.advertisements.values()
+    }
+
+    /// This node's kernel.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// Every address that a Service asks for.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        self.by_address.keys().copied()
+    }
+
+    /// The Services that ask for an address.
+    pub fn services_of_address(&self, address: IpAddr) -> impl Iterator<Item = &Service> {
+        self.by_address.get(&address).into_iter().flatten().filter_map(|k| self.services.get(k))
+    }
+
+    /// The pool that an address lies in; of several the first by name.
+    pub fn pool_of(&self, address: IpAddr) -> Option<&Pool> {
+        self.pools.values().find(|p| p.contains(address))
+    }
+
+    /// The slices of a Service, as stored.
+    pub(crate) fn stored(&self, key: &ServiceKey) -> &[Stored] {
+        self.slices.get(key).map_or(&[], Vec::as_slice)
+    }
+
+    /// The number that stands for a node's name in stored endpoints.
+    pub(crate) fn interned(&self, node: &NodeName) -> Option<Interned> {
+        self.names.find(node)
+    }
+
+    /// Replaces this node's kernel.
+    pub fn set_host(&mut self, host: Host) -> Touched {
+        if self.host == host {
+            return Touched::default();
+        }
+        self.host = host;
+        Touched { all: true, scope: true, ..Touched::default() }
+    }
+
+    /// Adds or replaces a Node.
+    pub fn set_node(&mut self, node: Node) -> Touched {
+        let (name, span) = (node.name.clone(), node.span.clone());
+        let old = self.nodes.insert(name.clone(), node);
+        let new = &self.nodes[&name];
+        let touched = match &old {
+            // A kubelet's heartbeat rewrites the object every few minutes; a line moves in a file.
+            Some(old) if (Node { span, ..old.clone() }) == *new => return Touched::default(),
+            Some(old) => Touched {
+                all: name == self.this,
+                scope: old.pod_cidrs != new.pod_cidrs || old.internal_ips != new.internal_ips,
+                ..Touched::default()
+            },
+            None => Touched { all: name == self.this, scope: true, ..Touched::default() },
+        };
+        if touched.scope {
+            self.count_pods();
+        }
+        touched
+    }
+
+    /// Removes a Node.
+    pub fn remove_node(&mut self, name: &NodeName) -> Touched {
+        if self.nodes.remove(name).is_none() {
+            return Touched::default();
+        }
+        self.count_pods();
+        Touched { all: *name == self.this, scope: true, ..Touched::default() }
+    }
+
+    /// Adds or replaces a pool.
+    pub fn set_pool(&mut self, pool: Pool) -> Touched {
+        self.pools.insert(pool.name.clone(), pool);
+        Touched { all: true, scope: true, ..Touched::default() }
+    }
+
+    /// Removes a pool.
+    pub fn remove_pool(&mut self, name: &str) -> Touched {
+        let all = self.pools.remove(name).is_some();
+        Touched { all, scope: all, ..Touched::default() }
+    }
+
+    /// Adds or replaces an L2Advertisement.
+    pub fn set_advertisement(&mut self, a: L2Advertisement) -> Touched {
+        self.advertisements.insert(a.name.clone(), a);
+        Touched { all: true, scope: true, ..Touched::default() }
+    }
+
+    /// Removes an L2Advertisement.
+    pub fn remove_advertisement(&mut self, name: &str) -> Touched {
+        let all = self.advertisements.remove(name).is_some();
+        Touched { all, scope: all, ..Touched::default() }
+    }
+
+    /// Pod ranges beside the Nodes' podCIDRs (`--pod-cidr`).
+    pub fn set_pod_cidrs(&mut self, cidrs: Vec<IpNet>) -> Touched {
+        self.pods.set_extra(cidrs);
+        self.count_pods();
+        Touched { scope: true, ..Touched::default() }
+    }
+
+    /// Where pods' addresses lie: the Nodes' podCIDRs, `--pod-cidr`, and the endpoints outside
+    /// both. Never a Node's own address: what comes from there is a host process's.
+    pub fn pod_ranges(&self) -> Vec<IpNet> {
+        self.pods.ranges()
+    }
+}
