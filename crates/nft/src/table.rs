@@ -15,6 +15,9 @@ pub struct Table {
     pub owner: bool,
     /// `flags persist`: it outlives that socket (Linux 6.9).
     pub persist: bool,
+    /// `flags dormant`: its base chains are asleep. Signpost never writes it; adding the table wakes
+    /// it.
+    pub dormant: bool,
     /// Sets and maps by name.
     pub sets: BTreeMap<Box<str>, Set>,
     /// Chains by name.

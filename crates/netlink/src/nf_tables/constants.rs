@@ -31,6 +31,7 @@ pub(crate) const DATA_VALUE: u16 = 1;
 /// NFTA_DATA_VERDICT
 pub(crate) const DATA_VERDICT: u16 = 2;
 
+pub(crate) const TABLE_DORMANT: u32 = 1;
 pub(crate) const TABLE_OWNER: u32 = 2;
 pub(crate) const TABLE_PERSIST: u32 = 4;
 
@@ -83,17 +84,44 @@ pub(crate) fn hook(hook: Hook) -> u32 {
     }
 }
 
+pub(crate) fn hook_of(number: u32) -> Option<Hook> {
+    use Hook::{Forward, Ingress, Input, Output, Postrouting, Prerouting};
+    [Prerouting, Input, Forward, Output, Postrouting, Ingress]
+        .into_iter()
+        .find(|each| hook(*each) == number)
+}
+
 /// nft's number of a type; the kernel only keeps it. A concatenation is 6 bits each.
 pub(crate) fn set_type(types: &[Type]) -> u32 {
-    types.iter().fold(0, |all, kind| {
-        let number = match kind {
-            Type::Number => 4,
-            Type::Ipv4Addr => 7,
-            Type::Ipv6Addr => 8,
-            Type::InetProto => 12,
-            Type::InetService => 13,
-            Type::IfName => 41,
-        };
-        all << 6 | number
-    })
+    types.iter().fold(0, |all, kind| all << TYPE_BITS | type_number(*kind))
+}
+
+/// Takes the number apart; `None`: it has types that Signpost never uses.
+pub(crate) fn set_types(mut number: u32) -> Option<Vec<Type>> {
+    use Type::{IfName, InetProto, InetService, Ipv4Addr, Ipv6Addr, Number};
+    let mut types = Vec::new();
+    while number != 0 {
+        let last = number & ((1 << TYPE_BITS) - 1);
+        number >>= TYPE_BITS;
+        types.push(
+            [Number, Ipv4Addr, Ipv6Addr, InetProto, InetService, IfName]
+                .into_iter()
+                .find(|kind| type_number(*kind) == last)?,
+        );
+    }
+    types.reverse();
+    Some(types)
+}
+
+const TYPE_BITS: u32 = 6;
+
+fn type_number(kind: Type) -> u32 {
+    match kind {
+        Type::Number => 4,
+        Type::Ipv4Addr => 7,
+        Type::Ipv6Addr => 8,
+        Type::InetProto => 12,
+        Type::InetService => 13,
+        Type::IfName => 41,
+    }
 }

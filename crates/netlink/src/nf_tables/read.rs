@@ -1,0 +1,260 @@
+//! A table read back from the kernel.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+use signpost_nft::{Element, Family, Set, SetValue, Table};
+
+use super::constants as nf;
+use super::error::ReadError;
+use super::session::Session;
+use super::{decode, expressions};
+use crate::message::{self, Attributes, Malformed, Messages, Writer};
+
+/// On a busy node others change their rules too, and each change makes a reading void.
+const ATTEMPTS: usize = 16;
+/// The kernel answers as it is read: it is never slow.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The elements of a table's sets, by set; sorted by key, and an end of a range before the start
+/// of the next.
+pub type Elements = BTreeMap<Box<str>, Vec<Element>>;
+
+impl Session {
+    /// Reads a table with everything in it; `None`: there is none. What Signpost never writes comes
+    /// as the `Foreign` variants; sets without a name and stateful objects are left out.
+    pub fn read(
+        &mut self,
+        family: Family,
+        name: &str,
+    ) -> Result<Option<(Table, Elements)>, ReadError> {
+        for _ in 0..ATTEMPTS {
+            let before = self.generation()?;
+            let read = self.attempt(family, name);
+            let steady = self.generation()? == before;
+            match read {
+                Ok(table) if steady => return Ok(table),
+                Ok(_) | Err(Failed::Interrupted) => {}
+                Err(Failed::Other(_)) if !steady => {}
+                Err(Failed::Other(error)) => return Err(error),
+            }
+        }
+        Err(ReadError::Changing(ATTEMPTS))
+    }
+
+    /// The number of the last transaction in this network namespace, anybody's.
+    pub fn generation(&mut self) -> Result<u32, ReadError> {
+        let mut generation = None;
+        let request = Request { kind: nf::GET_GENERATION, flags: message::ACK, family: 0 };
+        self.ask(request, &[], |attributes| {
+            let [_, id] = attributes.by_type()?;
+            generation = Some(message::be32(id.ok_or(Malformed("a generation without number"))?)?);
+            Ok(())
+        })
+        .map_err(ReadError::from)?;
+        Ok(generation.ok_or(Malformed("no generation"))?)
+    }
+
+    fn attempt(&mut self, family: Family, name: &str) -> Result<Option<(Table, Elements)>, Failed> {
+        let Some(mut table) = self.read_header(family, name)? else { return Ok(None) };
+        table.sets = self.read_sets(family, name)?;
+        self.read_chains(&mut table)?;
+        self.read_rules(&mut table)?;
+        let mut elements = Elements::new();
+        for (set_name, set) in &mut table.sets {
+            let all = if matches!(set.value, SetValue::Foreign(_)) {
+                Vec::new()
+            } else {
+                self.read_elements(family, name, set_name, set)?
+            };
+            elements.insert(set_name.clone(), all);
+        }
+        Ok(Some((table, elements)))
+    }
+
+    fn read_header(&mut self, family: Family, name: &str) -> Result<Option<Table>, Failed> {
+        let mut table = None;
+        let request =
+            Request { kind: nf::GET_TABLE, flags: message::ACK, family: nf::family(family) };
+        let asked = self.ask(request, &[(1, name)], |attributes| {
+            let header = decode::table(attributes)?;
+            table = Some(Table {
+                family,
+                name: name.into(),
+                owner: header.owner,
+                persist: header.persist,
+                dormant: header.dormant,
+                sets: BTreeMap::new(),
+                chains: BTreeMap::new(),
+            });
+            Ok(())
+        });
+        match asked {
+            Ok(()) => Ok(table),
+            Err(Failed::Other(ReadError::Refused(libc::ENOENT))) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn read_sets(
+        &mut self,
+        family: Family,
+        table: &str,
+    ) -> Result<BTreeMap<Box<str>, Set>, Failed> {
+        let mut sets = BTreeMap::new();
+        self.ask(Request::dump(nf::GET_SET, family), &[(1, table)], |attributes| {
+            let header = decode::set(attributes)?;
+            if header.table == table && !header.anonymous {
+                sets.insert(header.name.into(), header.set);
+            }
+            Ok(())
+        })?;
+        Ok(sets)
+    }
+
+    fn read_chains(&mut self, table: &mut Table) -> Result<(), Failed> {
+        let request = Request::dump(nf::GET_CHAIN, table.family);
+        let (name, chains) = (&table.name, &mut table.chains);
+        self.ask(request, &[(1, name)], |attributes| {
+            let header = decode::chain(attributes)?;
+            if header.table == &**name {
+                let chain = chains.entry(header.name.into()).or_default();
+                chain.base = header.base;
+            }
+            Ok(())
+        })
+    }
+
+    fn read_rules(&mut self, table: &mut Table) -> Result<(), Failed> {
+        let request = Request::dump(nf::GET_RULE, table.family);
+        let (family, name, sets, chains) =
+            (table.family, &table.name, &table.sets, &mut table.chains);
+        self.ask(request, &[(1, name)], |attributes| {
+            let header = decode::rule(attributes)?;
+            if header.table == &**name {
+                let rule = expressions::rule(family, sets, header.expressions)?;
+                chains.entry(header.chain.into()).or_default().rules.push(rule);
+            }
+            Ok(())
+        })
+    }
+
+    fn read_elements(
+        &mut self,
+        family: Family,
+        table: &str,
+        name: &str,
+        set: &mut Set,
+    ) -> Result<Vec<Element>, Failed> {
+        let mut elements = Vec::new();
+        let mut foreign = false;
+        let request = Request::dump(nf::GET_ELEMENTS, family);
+        self.ask(request, &[(1, table), (2, name)], |attributes| {
+            let mut list = decode::elements(attributes)?;
+            foreign |= list.foreign;
+            elements.append(&mut list.elements);
+            Ok(())
+        })?;
+        if foreign {
+            set.value = SetValue::Foreign("elements".into());
+        }
+        elements.sort_by_key(|element| (element.key, !element.interval_end));
+        // A hash table that grows meanwhile shows some of its elements twice.
+        elements.dedup();
+        Ok(elements)
+    }
+
+    /// Sends a request and hands each answer on, until the last one is read also after an error: an
+    /// unfinished dump would block the next.
+    fn ask(
+        &mut self,
+        request: Request,
+        names: &[(u16, &str)],
+        mut each: impl FnMut(Attributes<'_>) -> Result<(), Malformed>,
+    ) -> Result<(), Failed> {
+        let sequence = self.sequence;
+        self.sequence += 1;
+        self.socket.send(request.write(sequence, names).as_slice()).map_err(ReadError::Io)?;
+        let mut failed = None;
+        loop {
+            let Some(datagram) = self.socket.receive(&mut self.buffer).map_err(ReadError::Io)?
+            else {
+                if self.socket.wait(ANSWER_TIMEOUT).map_err(ReadError::Io)? {
+                    continue;
+                }
+                return Err(ReadError::Io(io::ErrorKind::TimedOut.into()).into());
+            };
+            for message in Messages::new(datagram) {
+                let message = message.map_err(ReadError::from)?;
+                if message.sequence != sequence {
+                    continue;
+                }
+                if message.flags & message::DUMP_INTERRUPTED != 0 {
+                    failed = Some(Failed::Interrupted);
+                }
+                match message.kind {
+                    message::DONE => return failed.map_or(Ok(()), Err),
+                    message::ERROR => {
+                        return match message::errno(message.payload).map_err(ReadError::from)? {
+                            0 => failed.map_or(Ok(()), Err),
+                            errno => Err(ReadError::Refused(errno).into()),
+                        };
+                    }
+                    _ if failed.is_some() => {}
+                    _ => {
+                        let read = decode::split(message.payload).and_then(|(_, all)| each(all));
+                        failed = read.err().map(|error| ReadError::from(error).into());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Copy)]
+struct Request {
+    kind: u16,
+    flags: u16,
+    family: u8,
+}
+
+impl Request {
+    fn dump(kind: u16, family: Family) -> Self {
+        Self { kind, flags: message::DUMP, family: nf::family(family) }
+    }
+
+    fn write(self, sequence: u32, names: &[(u16, &str)]) -> Writer {
+        let mut writer = Writer::default();
+        let kind = nf::SUBSYSTEM << 8 | self.kind;
+        writer.begin(kind, message::REQUEST | self.flags, sequence, &[self.family, 0, 0, 0]);
+        for (attribute, name) in names {
+            writer.string(*attribute, name);
+        }
+        writer.end();
+        writer
+    }
+}
+
+/// An attempt that failed.
+enum Failed {
+    /// NLM_F_DUMP_INTR
+    Interrupted,
+    Other(ReadError),
+}
+
+impl From<ReadError> for Failed {
+    fn from(error: ReadError) -> Self {
+        Self::Other(error)
+    }
+}
+
+impl From<Failed> for ReadError {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Interrupted => Self::Changing(1),
+            Failed::Other(error) => error,
+        }
+    }
+}
