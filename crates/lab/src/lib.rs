@@ -1,1 +1,22 @@
 //! A cluster of network namespaces on this machine: nodes, pods, a router, clients, faults.
+//!
+//! A [`Lab`] is real kernels' worth of network stacks with real processes in them. It touches
+//! nothing outside its own namespaces and `/run/signpost-lab/NAME`.
+
+mod agent;
+mod error;
+mod lab;
+pub mod manifest;
+mod name;
+mod namespace;
+pub mod pod;
+pub mod probe;
+mod process;
+pub mod topology;
+mod wiring;
+
+pub use error::Error;
+pub use lab::{Lab, Options, POD_PORT, Scoped, down, root};
+pub use name::LabName;
+pub use namespace::Namespace;
+pub use topology::Topology;

@@ -1,0 +1,133 @@
+//! A pod's servers: TCP and UDP on one port, which answer who they are and whom they saw.
+//!
+//! One line of JSON answers one line over TCP, and one datagram over UDP. A line that begins with
+//! `GET ` is answered as HTTP, so that `curl` works too.
+
+use std::collections::HashMap;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd;
+
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::error::At;
+
+/// A client's line; longer ones end the connection.
+const LINE_MAX: usize = 1024;
+
+/// Many clients connect at once when a failover is measured.
+const BACKLOG: i32 = 4096;
+
+/// What a pod answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The pod.
+    pub pod: String,
+    /// Its node.
+    pub node: String,
+    /// Whom it saw.
+    pub client: SocketAddr,
+    /// What the client sent, as far as it is a word.
+    pub echo: String,
+}
+
+/// Serves in the calling thread's namespace until the process ends. `ready` runs once both
+/// sockets listen.
+pub fn serve(pod: &str, node: &str, port: u16, ready: impl FnOnce()) -> Result<(), Error> {
+    let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+    let udp = UdpSocket::bind(any).at(|| format!("UDP port {port}"))?;
+    let tcp = listen(any).at(|| format!("TCP port {port}"))?;
+    ready();
+    std::thread::scope(|s| {
+        s.spawn(|| datagrams(pod, node, &udp));
+        connections(pod, node, &tcp).at(|| format!("TCP port {port}"))
+    })
+}
+
+fn listen(at: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket =
+        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM.nonblocking(), None)?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&at.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+fn answer(pod: &str, node: &str, client: SocketAddr, asked: &[u8]) -> String {
+    let echo = String::from_utf8_lossy(asked).trim().chars().take(64).collect();
+    let answer = Answer { pod: pod.to_owned(), node: node.to_owned(), client, echo };
+    let mut line = serde_json::to_string(&answer).expect("strings and an address are JSON");
+    line.push('\n');
+    line
+}
+
+fn datagrams(pod: &str, node: &str, socket: &UdpSocket) {
+    let mut asked = [0; LINE_MAX];
+    loop {
+        // An ICMP error of an earlier answer comes out here; the next datagram is as good.
+        let Ok((length, client)) = socket.recv_from(&mut asked) else { continue };
+        let _ = socket.send_to(answer(pod, node, client, &asked[..length]).as_bytes(), client);
+    }
+}
+
+struct Connection {
+    stream: TcpStream,
+    client: SocketAddr,
+    line: Vec<u8>,
+}
+
+fn connections(pod: &str, node: &str, listener: &TcpListener) -> std::io::Result<()> {
+    const LISTENER: u64 = u64::MAX;
+    let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+    epoll.add(listener.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))?;
+    let mut open: HashMap<u64, Connection> = HashMap::new();
+    let mut next = 0;
+    let mut events = [EpollEvent::empty(); 64];
+    loop {
+        let count = match epoll.wait(&mut events, EpollTimeout::NONE) {
+            Ok(count) => count,
+            Err(nix::errno::Errno::EINTR) => continue,
+            Err(e) => return Err(e.into()),
+        };
+        for event in &events[..count] {
+            let id = event.data();
+            if id == LISTENER {
+                while let Ok((stream, client)) = listener.accept() {
+                    stream.set_nonblocking(true)?;
+                    epoll.add(stream.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, next))?;
+                    open.insert(next, Connection { stream, client, line: Vec::new() });
+                    next += 1;
+                }
+            } else if let Some(connection) = open.get_mut(&id)
+                && !serve_one(pod, node, connection)
+            {
+                open.remove(&id);
+            }
+        }
+    }
+}
+
+/// Whether the connection stays open.
+fn serve_one(pod: &str, node: &str, c: &mut Connection) -> bool {
+    let mut bytes = [0; LINE_MAX];
+    match c.stream.read(&mut bytes) {
+        Ok(0) => return false,
+        Ok(length) => c.line.extend_from_slice(&bytes[..length]),
+        Err(e) => return matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+    }
+    while let Some(end) = c.line.iter().position(|b| *b == b'\n') {
+        let line: Vec<u8> = c.line.drain(..=end).collect();
+        let body = answer(pod, node, c.client, &line);
+        if line.starts_with(b"GET ") {
+            let head = "HTTP/1.0 200 OK\r\ncontent-type: application/json\r\n\r\n";
+            let _ = c.stream.write_all(format!("{head}{body}").as_bytes());
+            return false;
+        }
+        if c.stream.write_all(body.as_bytes()).is_err() {
+            return false;
+        }
+    }
+    c.line.len() <= LINE_MAX
+}
