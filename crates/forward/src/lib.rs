@@ -1,1 +1,22 @@
 //! The plan's table into the kernel: render, read, diff, apply.
+//!
+//! The first three are pure. Applying twice changes nothing; a refused change isolates its Service.
+
+mod diff;
+mod draft;
+mod element;
+mod error;
+mod forward;
+mod found;
+mod kernel;
+mod ladder;
+mod layout;
+mod part;
+mod plane;
+
+pub use diff::{Member, Op, diff};
+pub use error::Error;
+pub use forward::{Forward, Options, Outcome, TableOwner};
+pub use kernel::Kernel;
+pub use layout::TABLE;
+pub use part::{Endpoint, Frontend, Lane, Part, Slots, Target, render};

@@ -1,0 +1,394 @@
+//! The applier: wanted tables into the kernel, and what it acknowledged.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use signpost_netlink::nf_tables::{CommitError, Session};
+use signpost_nft::{Change, Family};
+use signpost_plan::{Scope, ServiceKey, Table};
+
+use crate::draft::{Draft, Want};
+use crate::error::Error;
+use crate::found::{Found, Standing};
+use crate::kernel::Kernel;
+use crate::layout::Layout;
+use crate::part::Endpoint;
+use crate::plane::Plane;
+use crate::{Frontend, TABLE, render};
+
+/// So many Services are isolated by trying again without them; if the kernel refuses more, each is
+/// tried on its own.
+const REFUSED_AT_ONCE: usize = 64;
+
+/// Whether others may change our table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TableOwner {
+    /// Nobody but us, where the kernel can refuse it (`owner` and `persist`, Linux 6.9).
+    #[default]
+    Auto,
+    /// Everybody.
+    Off,
+}
+
+/// How to forward.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Whether others may change our table.
+    pub table_owner: TableOwner,
+    /// The guard rules; false only to measure what they are for.
+    pub guards: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { table_owner: TableOwner::Auto, guards: true }
+    }
+}
+
+/// What became of wanted tables.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// In the kernel now, or gone from it; without entries of families that are not forwarded.
+    pub acknowledged: Vec<(ServiceKey, Option<Table>)>,
+    /// The kernel refused these, with the errno; it has what it had of them before.
+    pub refused: Vec<(ServiceKey, i32)>,
+    /// Wanted still: the next call tries again.
+    pub in_flight: Vec<ServiceKey>,
+    /// Endpoints of UDP frontends that went away: connections that lead there must be forgotten.
+    pub gone: Vec<(Frontend, Endpoint)>,
+    /// How many transactions the kernel took.
+    pub transactions: u32,
+    /// What went wrong as a whole, if something did.
+    pub trouble: Option<Error>,
+}
+
+/// Holds the kernel's rules to the wanted tables.
+#[derive(Debug)]
+pub struct Forward<K = Session> {
+    kernel: K,
+    plane: Plane,
+    ownership: Ownership,
+    /// What is wanted and not yet acknowledged.
+    pending: BTreeMap<ServiceKey, Option<Table>>,
+    scope: Scope,
+    /// Whether what we know is what the kernel has.
+    knowledge: Knowledge,
+    held: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ownership {
+    /// Not asked for.
+    Unwanted,
+    /// To be had with the next transaction.
+    Wanted,
+    /// The kernel gave it.
+    Held,
+    /// The kernel can't give it.
+    Unsupported,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Knowledge {
+    /// Until the first complete set of tables nothing is changed: it would look as if all other
+    /// Services were gone.
+    Unsynced,
+    /// The kernel must be read before the next change.
+    Doubtful,
+    /// The kernel has what it acknowledged.
+    Certain,
+}
+
+impl Forward {
+    /// Opens a socket in this thread's network namespace. Nothing is changed yet.
+    pub fn open(options: Options) -> Result<Self, Error> {
+        Self::with_session(Session::open().map_err(Error::Socket)?, options)
+    }
+
+    /// Takes a session that may own our table already, as of a process that hands over.
+    pub fn with_session(session: Session, options: Options) -> Result<Self, Error> {
+        Self::with_kernel(session, options)
+    }
+
+    /// The session, for its port id and to hand it over.
+    pub fn session(&self) -> &Session {
+        &self.kernel
+    }
+}
+
+impl<K: Kernel> Forward<K> {
+    /// Over any kernel. It is read once, so that what would fail later fails now.
+    pub fn with_kernel(mut kernel: K, options: Options) -> Result<Self, Error> {
+        let layout = Layout { family: Family::Ip, guards: options.guards };
+        kernel.read(layout.family, TABLE).map_err(Error::reading)?;
+        Ok(Self {
+            kernel,
+            plane: Plane::new(layout),
+            ownership: match options.table_owner {
+                TableOwner::Auto => Ownership::Wanted,
+                TableOwner::Off => Ownership::Unwanted,
+            },
+            pending: BTreeMap::new(),
+            scope: Scope::default(),
+            knowledge: Knowledge::Unsynced,
+            held: false,
+        })
+    }
+
+    /// Makes these tables the only ones. What the kernel has already of them stays untouched, so a
+    /// restart changes nothing.
+    pub fn sync(&mut self, all: Vec<Table>, scope: &Scope) -> Outcome {
+        let gone = self.plane.services.keys().map(|service| (service.clone(), None));
+        self.pending = gone.collect();
+        self.pending.extend(all.into_iter().map(|table| (table.service.clone(), Some(table))));
+        self.scope = scope.clone();
+        self.knowledge = Knowledge::Doubtful;
+        self.run()
+    }
+
+    /// Makes these Services' tables as wanted; `None`: nothing of the Service is left. Before the
+    /// first [`Forward::sync`] they only wait.
+    pub fn apply(&mut self, want: Vec<(ServiceKey, Option<Table>)>, scope: &Scope) -> Outcome {
+        self.pending.extend(want);
+        if self.scope != *scope {
+            self.scope = scope.clone();
+        }
+        self.run()
+    }
+
+    /// Reads what the kernel holds and mends what differs: after events were lost, or somebody
+    /// edited our table.
+    pub fn read_and_diff(&mut self) -> Outcome {
+        if self.knowledge == Knowledge::Certain {
+            self.knowledge = Knowledge::Doubtful;
+        }
+        self.run()
+    }
+
+    /// Stops all writing to the kernel (true), or lets the next call catch up (false).
+    pub fn hold(&mut self, held: bool) {
+        self.held = held;
+    }
+
+    /// Whether the kernel refuses other people's edits of our table.
+    pub fn is_owner(&self) -> bool {
+        self.ownership == Ownership::Held
+    }
+
+    fn run(&mut self) -> Outcome {
+        let mut outcome = Outcome::default();
+        if !self.held && self.knowledge != Knowledge::Unsynced {
+            let mut tables = std::mem::take(&mut self.pending);
+            outcome.trouble = self.write(&mut tables, &mut outcome).err();
+            self.pending = tables;
+        }
+        outcome.in_flight = self.pending.keys().cloned().collect();
+        outcome
+    }
+
+    /// Writes all tables, as far as the kernel takes them; what is left in `tables` is still wanted.
+    fn write(
+        &mut self,
+        tables: &mut BTreeMap<ServiceKey, Option<Table>>,
+        outcome: &mut Outcome,
+    ) -> Result<(), Error> {
+        let part = |(service, table): (&ServiceKey, &Option<Table>)| {
+            (service.clone(), table.as_ref().map(render))
+        };
+        let mut wanted: Vec<Want> = tables.iter().map(part).collect();
+        let mut found = match self.knowledge {
+            Knowledge::Certain => None,
+            Knowledge::Doubtful | Knowledge::Unsynced => Some(self.find()?),
+        };
+        let mut refused = 0;
+        loop {
+            let draft = match self.plane.draft(&wanted, &self.scope, found.as_ref()) {
+                Ok(draft) => draft,
+                Err(taken) => {
+                    let taken = taken.into_iter().map(|index| (index, libc::EEXIST));
+                    isolate(&mut wanted, tables, taken.collect(), outcome);
+                    continue;
+                }
+            };
+            match self.commit(draft, found.as_ref(), outcome)? {
+                Committed::Whole => break,
+                Committed::Retry => {}
+                Committed::Outdated => found = Some(self.find()?),
+                Committed::Refused(services) => {
+                    refused += services.len();
+                    isolate(&mut wanted, tables, services, outcome);
+                    if refused > REFUSED_AT_ONCE && wanted.len() > 1 {
+                        return self.write_each(wanted, tables, outcome);
+                    }
+                }
+            }
+        }
+        acknowledge(self.plane.layout, wanted, tables, outcome);
+        Ok(())
+    }
+
+    /// Writes each Service in a transaction of its own.
+    fn write_each(
+        &mut self,
+        wanted: Vec<Want>,
+        tables: &mut BTreeMap<ServiceKey, Option<Table>>,
+        outcome: &mut Outcome,
+    ) -> Result<(), Error> {
+        for (service, _) in wanted {
+            let Some(table) = tables.remove(&service) else { continue };
+            let mut one = BTreeMap::from([(service, table)]);
+            let written = self.write(&mut one, outcome);
+            tables.append(&mut one);
+            written?;
+        }
+        Ok(())
+    }
+
+    fn find(&mut self) -> Result<Found, Error> {
+        let layout = self.plane.layout;
+        let read = self.kernel.read(layout.family, TABLE).map_err(Error::reading)?;
+        Ok(match read {
+            Some((table, elements)) => Found::of(layout, &table, &elements),
+            None => Found::nothing(layout),
+        })
+    }
+
+    /// Commits both transactions of a draft and takes it for the truth.
+    fn commit(
+        &mut self,
+        draft: Draft,
+        found: Option<&Found>,
+        outcome: &mut Outcome,
+    ) -> Result<Committed, Error> {
+        let [first, later] = &draft.transactions;
+        let head = self.table_changes(found);
+        let whole: Vec<Change>;
+        let changes = if head.is_empty() {
+            &first.changes
+        } else {
+            whole = head.iter().chain(&first.changes).cloned().collect();
+            &whole
+        };
+        let family = self.plane.layout.family;
+        if !changes.is_empty() {
+            // Until it is acknowledged, what the kernel has is unknown.
+            self.doubt();
+            match self.kernel.commit(family, TABLE, changes) {
+                Ok(()) => outcome.transactions += 1,
+                Err(CommitError::Refused(refusals)) => {
+                    let origins = refusals.iter().map(|refusal| {
+                        let index = refusal.index.checked_sub(head.len());
+                        (index.and_then(|i| first.origins.get(i).copied()).flatten(), refusal.errno)
+                    });
+                    return self.refused(origins.collect(), found.is_some());
+                }
+                Err(CommitError::RefusedWhole { errno }) => return Err(Error::refused(errno)),
+                Err(error @ (CommitError::NoAck | CommitError::Io(_))) => {
+                    return Err(Error::Unacknowledged(error));
+                }
+            }
+        }
+        if self.ownership == Ownership::Wanted && !head.is_empty() {
+            self.ownership = Ownership::Held;
+        }
+        self.knowledge = Knowledge::Certain;
+        if !later.changes.is_empty() {
+            // What is left over harms no packet: the next call reads, and takes it away.
+            match self.kernel.commit(family, TABLE, &later.changes) {
+                Ok(()) => outcome.transactions += 1,
+                Err(_) => self.doubt(),
+            }
+        }
+        outcome.gone.extend_from_slice(&draft.gone);
+        self.plane.accept(draft);
+        Ok(Committed::Whole)
+    }
+
+    /// What makes the table, adopts it, or makes it anew.
+    fn table_changes(&self, found: Option<&Found>) -> Vec<Change> {
+        let owned = self.ownership == Ownership::Wanted || self.ownership == Ownership::Held;
+        let add = Change::AddTable { owner: owned, persist: owned };
+        match found.map(|found| found.standing) {
+            Some(Standing::Missing) => vec![add],
+            Some(Standing::Broken) => vec![Change::DeleteTable, add],
+            Some(Standing::There { owned: false }) if owned => vec![add],
+            Some(Standing::There { .. }) | None => Vec::new(),
+        }
+    }
+
+    fn refused(
+        &mut self,
+        origins: Vec<(Option<usize>, i32)>,
+        compared: bool,
+    ) -> Result<Committed, Error> {
+        let errnos: BTreeSet<i32> = origins.iter().map(|(_, errno)| *errno).collect();
+        let unsupported = [libc::EOPNOTSUPP, libc::EINVAL];
+        if self.ownership == Ownership::Wanted
+            && matches!(origins[..], [(None, errno), ..] if unsupported.contains(&errno))
+        {
+            // Before Linux 6.9 there is no `persist`; a table that we made without cannot get it.
+            self.ownership = Ownership::Unsupported;
+            return Ok(Committed::Retry);
+        }
+        // The kernel does not have what we think: somebody was here, and the event is on its way.
+        let outdated = [libc::ENOENT, libc::EEXIST, libc::EBUSY];
+        if !compared && outdated.iter().any(|errno| errnos.contains(errno)) {
+            return Ok(Committed::Outdated);
+        }
+        let mut services = BTreeMap::new();
+        for (origin, errno) in &origins {
+            if let Some(service) = origin {
+                services.entry(*service).or_insert(*errno);
+            }
+        }
+        match origins[..] {
+            // Later refusals may follow from this one.
+            [(None, errno), ..] => Err(Error::refused(errno)),
+            [] => Err(Error::refused(libc::EIO)),
+            [(Some(_), libc::EPERM), ..] => Err(Error::OwnedByAnother),
+            [(Some(_), _), ..] => Ok(Committed::Refused(services)),
+        }
+    }
+
+    fn doubt(&mut self) {
+        self.knowledge = Knowledge::Doubtful;
+    }
+}
+
+enum Committed {
+    Whole,
+    /// With less to ask for.
+    Retry,
+    /// After reading what the kernel has, which happens once.
+    Outdated,
+    /// These of the wanted Services, with the errno.
+    Refused(BTreeMap<usize, i32>),
+}
+
+/// Takes refused Services out, so that the others get in.
+fn isolate(
+    wanted: &mut Vec<Want>,
+    tables: &mut BTreeMap<ServiceKey, Option<Table>>,
+    refused: BTreeMap<usize, i32>,
+    outcome: &mut Outcome,
+) {
+    for (index, errno) in refused.into_iter().rev() {
+        let (service, _) = wanted.remove(index);
+        tables.remove(&service);
+        outcome.refused.push((service, errno));
+    }
+}
+
+fn acknowledge(
+    layout: Layout,
+    wanted: Vec<Want>,
+    tables: &mut BTreeMap<ServiceKey, Option<Table>>,
+    outcome: &mut Outcome,
+) {
+    for (service, _) in wanted {
+        let mut table = tables.remove(&service).flatten();
+        if let Some(table) = &mut table {
+            table.entries.retain(|entry| layout.holds(entry.address));
+        }
+        outcome.acknowledged.push((service, table));
+    }
+}

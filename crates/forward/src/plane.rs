@@ -1,0 +1,81 @@
+//! What the kernel acknowledged, of one family.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use signpost_plan::{Scope, ServiceKey};
+
+use crate::diff::Member;
+use crate::draft::Draft;
+use crate::layout::Layout;
+use crate::part::Slots;
+use crate::{Frontend, Lane};
+
+/// What the kernel acknowledged, of one family.
+#[derive(Debug)]
+pub(crate) struct Plane {
+    pub(crate) layout: Layout,
+    pub(crate) fronts: BTreeMap<Frontend, Slots>,
+    /// Which frontends a Service has.
+    pub(crate) services: BTreeMap<ServiceKey, Box<[Frontend]>>,
+    /// How many frontends have a member in a shared set.
+    pub(crate) members: HashMap<Member, u32>,
+    /// Of each chain that is there, how many verdicts lead to it.
+    pub(crate) picks: BTreeMap<(Lane, u32), u32>,
+    /// Members that come from the scope, not from Services.
+    pub(crate) scope: BTreeSet<Member>,
+}
+
+impl Plane {
+    pub(crate) fn new(layout: Layout) -> Self {
+        Self {
+            layout,
+            fronts: BTreeMap::new(),
+            services: BTreeMap::new(),
+            members: HashMap::new(),
+            picks: BTreeMap::new(),
+            scope: BTreeSet::new(),
+        }
+    }
+
+    /// Takes a draft for the truth: the kernel acknowledged it.
+    pub(crate) fn accept(&mut self, draft: Draft) {
+        for (frontend, slots) in draft.fronts {
+            match slots {
+                Some(slots) => self.fronts.insert(frontend, slots),
+                None => self.fronts.remove(&frontend),
+            };
+        }
+        for (service, fronts) in draft.services {
+            match fronts {
+                Some(fronts) => self.services.insert(service, fronts),
+                None => self.services.remove(&service),
+            };
+        }
+        for (member, count) in draft.members {
+            match count {
+                0 => self.members.remove(&member),
+                count => self.members.insert(member, count),
+            };
+        }
+        self.picks = draft.picks;
+        self.scope = draft.scope;
+    }
+}
+
+/// The members of shared sets that the scope gives.
+pub(crate) fn scope_members(layout: Layout, scope: &Scope) -> BTreeSet<Member> {
+    let uplinks = scope.uplinks.iter().filter_map(|name| uplink(name)).map(Member::Uplink);
+    let ranges = scope.pod_cidrs.iter().map(|net| net.trunc());
+    let ranges = ranges.filter(|net| layout.holds(net.network()));
+    // The kernel refuses ranges that overlap.
+    let ranges = ipnet::IpNet::aggregate(&ranges.collect()).into_iter().map(Member::Pods);
+    uplinks.chain(ranges).collect()
+}
+
+/// A link's name as the kernel compares it; `None`: longer than a link's name can be.
+fn uplink(name: &str) -> Option<[u8; 16]> {
+    match signpost_nft::Part::if_name(name)? {
+        signpost_nft::Part::IfName(name) => Some(name),
+        _ => None,
+    }
+}
