@@ -264,3 +264,8 @@ pub(crate) fn errno(payload: &[u8]) -> Result<i32, Malformed> {
     let (number, _) = payload.split_first_chunk::<4>().ok_or(Malformed("short error"))?;
     i32::from_ne_bytes(*number).checked_neg().ok_or(Malformed("impossible errno"))
 }
+
+/// The errno that ended a dump, 0 if it is complete.
+pub(crate) fn done_errno(payload: &[u8]) -> i32 {
+    errno(payload).unwrap_or(0).max(0)
+}

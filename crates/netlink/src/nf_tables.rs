@@ -7,6 +7,7 @@ mod error;
 mod expressions;
 mod read;
 mod session;
+mod userdata;
 
 pub use error::{CommitError, ReadError, Refusal};
 pub use read::Elements;

@@ -6,6 +6,7 @@
 
 mod bytes;
 mod change;
+pub mod display;
 mod rule;
 mod set;
 mod table;

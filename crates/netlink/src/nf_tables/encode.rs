@@ -7,7 +7,7 @@ use signpost_nft::{
     Verdict,
 };
 
-use super::constants as nf;
+use super::{constants as nf, userdata};
 use crate::message::{ACK, APPEND, CREATE, REQUEST, Writer};
 
 /// An attribute's length is of 16 bits: a list of elements ends well below 64 KiB, so that the
@@ -164,6 +164,9 @@ impl Target<'_> {
             SetValue::Foreign(_) => return false,
         }
         w.be32(10, id);
+        if let Some(userdata) = userdata::of_set(set) {
+            w.attribute(13, &userdata);
+        }
         w.end();
         true
     }

@@ -194,7 +194,12 @@ impl Session {
                     failed = Some(Failed::Interrupted);
                 }
                 match message.kind {
-                    message::DONE => return failed.map_or(Ok(()), Err),
+                    message::DONE => {
+                        return match message::done_errno(message.payload) {
+                            0 => failed.map_or(Ok(()), Err),
+                            errno => Err(ReadError::Refused(errno).into()),
+                        };
+                    }
                     message::ERROR => {
                         return match message::errno(message.payload).map_err(ReadError::from)? {
                             0 => failed.map_or(Ok(()), Err),
