@@ -1,5 +1,7 @@
 //! `signpost lab`: a whole cluster of network namespaces on this machine.
 
+mod demo;
+
 use std::io::Write;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -9,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use signpost_lab::probe::{self, Target};
-use signpost_lab::{Lab as Running, LabName, Namespace, Options, Topology};
+use signpost_lab::{Fault, Lab as Running, LabName, Namespace, Options, Topology};
 
 /// A connection that needs longer has lost its first packet and the second one too.
 const PATIENCE: Duration = Duration::from_millis(1500);
@@ -30,6 +32,10 @@ enum Verb {
     Status(Named),
     /// Runs a command in a node, a pod, a client, the router or the switch
     Exec(Exec),
+    /// Breaks something at a node, or undoes it
+    Fault(Break),
+    /// Shows in six acts what Signpost is for, on a lab of its own
+    Demo(demo::Demo),
     /// Sends probes from one place and says what came of them
     Probe(Probe),
     /// A pod's servers, in the namespace that this runs in
@@ -71,6 +77,19 @@ struct Exec {
 }
 
 #[derive(Args)]
+struct Break {
+    #[command(flatten)]
+    named: Named,
+    /// link, switch-port, kill, stop, flush, hold-writes or hang-control
+    fault: Fault,
+    /// The node
+    node: String,
+    /// Undo it
+    #[arg(long)]
+    undo: bool,
+}
+
+#[derive(Args)]
 struct Probe {
     #[command(flatten)]
     named: Named,
@@ -107,6 +126,16 @@ pub(super) fn run(lab: Lab) -> Result<ExitCode> {
         }
         Verb::Status(n) => status(&n.name, &mut out),
         Verb::Exec(exec) => execute(&exec),
+        Verb::Fault(f) => {
+            let mut lab = Running::attach(&f.named.name)?;
+            if f.undo {
+                lab.mend(f.fault, &f.node)?
+            } else {
+                lab.fault(f.fault, &f.node)?
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Verb::Demo(d) => demo::run(&d, &mut out),
         Verb::Probe(p) => send(&p, &mut out),
         Verb::Pod(p) => {
             signpost_lab::pod::serve(&p.pod, &p.node, p.port, || {
@@ -165,6 +194,9 @@ fn status(name: &LabName, out: &mut impl Write) -> Result<ExitCode> {
     }
     for client in t.outsiders() {
         row(out, "client", &client.name, client.address, "")?;
+    }
+    for fault in lab.faults() {
+        writeln!(out, "in force: fault {fault}")?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -4,7 +4,10 @@
 //! nothing outside its own namespaces and `/run/signpost-lab/NAME`.
 
 mod agent;
+pub mod arp;
+pub mod demo;
 mod error;
+mod fault;
 mod lab;
 pub mod manifest;
 mod name;
@@ -16,6 +19,7 @@ pub mod topology;
 mod wiring;
 
 pub use error::Error;
+pub use fault::Fault;
 pub use lab::{Lab, Options, POD_PORT, Scoped, down, root};
 pub use name::LabName;
 pub use namespace::Namespace;
