@@ -4,6 +4,7 @@ use std::fmt;
 
 use signpost_plan::world::{Change, EndpointSlice, L2Advertisement, Node, Pool, Service, SliceKey};
 use signpost_plan::{NodeName, ServiceKey};
+use signpost_report::Span;
 
 /// An object of a kind that counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +48,17 @@ impl Object {
             Self::Pool(p) => Identity::Pool(p.name.clone()),
             Self::Advertisement(a) => Identity::Advertisement(a.name.clone()),
         }
+    }
+
+    pub(crate) fn set_span(&mut self, span: Span) {
+        let slot = match self {
+            Self::Service(s) => &mut s.span,
+            Self::Slice(s) => &mut s.span,
+            Self::Node(n) => &mut n.span,
+            Self::Pool(p) => &mut p.span,
+            Self::Advertisement(a) => &mut a.span,
+        };
+        *slot = Some(span);
     }
 
     /// The step of the world that it came or changed.

@@ -25,7 +25,8 @@ pub struct Scope {
 pub fn scope(w: &World) -> Scope {
     let host = w.host();
     let own = internal_ips(w.node(w.this_node()));
-    let named = |name: &Box<str>| w.advertisements().any(|ad| ad.interfaces.contains(name));
+    let named =
+        |name: &str| w.advertisements().any(|ad| ad.interfaces.iter().any(|i| **i == *name));
     let pooled = |net: &IpNet| w.pools().flat_map(|p| &p.ranges).any(|r| overlap(*r, net));
     let outside = host.links.iter().filter(|(index, link)| {
         host.gateways.iter().any(|(g, _)| g == *index)

@@ -120,7 +120,7 @@ impl World {
         let service = slice.service.clone();
         let stored = self.store(slice);
         if self.slice_services.get(&key) == Some(&service)
-            && self.stored(&service).iter().any(|s| *s == stored)
+            && self.stored(&service).contains(&stored)
         {
             return Touched::default();
         }
