@@ -6,7 +6,10 @@
 //! address) and the ARP responder, composed so that no path leads around the gate.
 
 mod config;
+mod l2;
+mod lease;
 mod mesh;
+mod outbox;
 mod speaker;
 mod time;
 

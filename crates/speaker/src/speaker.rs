@@ -1,34 +1,190 @@
 //! The whole wire side of a node.
 
-use crate::{Command, Config, Event, Input, Instant, Machine, Output};
+use std::net::IpAddr;
+
+use signpost_packet::{Arp, Mac};
+use signpost_plan::LinkIndex;
+
+use crate::l2::L2;
+use crate::lease::{Gates, Turn};
+use crate::mesh::{Change, Mesh};
+use crate::outbox::Outbox;
+use crate::{Command, Config, Event, Gate, Input, Instant, Link, Machine, Output, Port};
 
 /// The lease of the control loop, the mesh and the ARP responder, as one machine.
 #[derive(Debug)]
 pub struct Speaker {
     config: Config,
+    gates: Gates,
+    mesh: Mesh,
+    l2: L2,
+    out: Outbox,
+    changes: Vec<Change>,
+    /// When the next wake was due, as of the last input.
+    due: Option<Instant>,
+    /// What arrived before was for a process that stood still.
+    resumed_at: Instant,
 }
 
 impl Speaker {
     /// A speaker that owns nothing and listens first.
     pub fn new(config: Config) -> Self {
-        Self { config }
+        Self {
+            gates: Gates::default(),
+            mesh: Mesh::new(config.clone()),
+            l2: L2::new(config.seed, config.stall_limit()),
+            out: Outbox::default(),
+            changes: Vec::new(),
+            due: None,
+            resumed_at: Instant::default(),
+            config,
+        }
     }
 
     /// Takes back the bytes of an [`Output::Send`] to use them again.
-    pub fn recycle(&mut self, _bytes: Vec<u8>) {}
+    pub fn recycle(&mut self, bytes: Vec<u8>) {
+        self.out.recycle(bytes);
+    }
+
+    /// Before anything else: whether we stood still, and what ran out by itself.
+    fn guard(&mut self, now: Instant) {
+        match self.due {
+            None => self.mesh.listen(now),
+            Some(due) if now.since(due) >= self.config.stall_limit() => {
+                self.resumed_at = now;
+                self.mesh.stalled(now);
+                self.out.event(Event::Stalled(now.since(due)));
+            }
+            Some(_) => {}
+        }
+        if self.gates.expire_lease(now) == Some(Turn::Lapsed) {
+            self.out.event(Event::LeaseLapsed(true));
+            self.offer_all(now, true);
+        }
+        while let Some(address) = self.gates.pop_shut(now) {
+            self.offer(now, address, false);
+        }
+    }
+
+    fn command(&mut self, now: Instant, command: Command) {
+        match command {
+            Command::Gate(address, gate) => self.gate(now, address, gate),
+            Command::Links(links) => self.links(now, links),
+            Command::Peers(peers) => self.mesh.set_peers(peers, now, &mut self.out),
+            Command::Lease(until) => {
+                let turn = self.gates.renew(now, until);
+                if let Some(turn) = turn {
+                    self.out.event(Event::LeaseLapsed(turn == Turn::Lapsed));
+                }
+                self.offer_all(now, turn.is_some());
+            }
+            Command::Leave(back) => self.mesh.leave(back, &mut self.out),
+        }
+    }
+
+    fn gate(&mut self, now: Instant, address: IpAddr, gate: Gate) {
+        self.gates.set(address, gate);
+        self.offer(now, address, false);
+    }
+
+    fn links(&mut self, now: Instant, links: Vec<Link>) {
+        let fresh = |l: &Link| {
+            let before = self.gates.link(l.index);
+            l.up && before.is_none_or(|b| !b.up || b.mac != l.mac)
+        };
+        let fresh: Vec<LinkIndex> = links.iter().filter(|l| fresh(l)).map(|l| l.index).collect();
+        self.mesh.set_links(&links, now);
+        self.gates.set_links(links);
+        self.offer_all(now, true);
+        if !self.fenced() {
+            self.l2.announce_on(now, &fresh, &self.gates, &mut self.out);
+        }
+    }
+
+    fn offer_all(&mut self, now: Instant, returning: bool) {
+        let all: Vec<_> = self.gates.addresses().collect();
+        for address in all {
+            self.offer(now, address, returning);
+        }
+    }
+
+    fn offer(&mut self, now: Instant, address: IpAddr, returning: bool) {
+        let weight = self.gates.offer(now, address).filter(|_| !self.mesh.cut_off());
+        self.mesh.offer(now, address, weight, returning);
+    }
+
+    /// A frame with ARP in it, perhaps.
+    fn frame(&mut self, now: Instant, link: LinkIndex, at: Instant, frame: &[u8]) {
+        let Some((ethernet, arp)) = Arp::parse_frame(frame) else { return };
+        let ours = |mac: Mac| self.gates.links().any(|l| Mac(l.mac) == mac);
+        if ours(arp.sender_mac) || ours(ethernet.source) {
+            return;
+        }
+        self.mesh.heard_arp(&arp, at);
+        if self.fenced() || at < self.resumed_at {
+            return;
+        }
+        self.l2.answer(now, at, link, (&ethernet, &arp), &self.gates, &mut self.out);
+        if !self.mesh.is_member(arp.sender_mac) {
+            self.l2.conflict(now, link, &arp, &self.gates, &mut self.out);
+        }
+    }
+
+    /// Nothing is said for any address.
+    fn fenced(&self) -> bool {
+        self.mesh.listening() || self.mesh.cut_off()
+    }
+
+    fn settle(&mut self, now: Instant) {
+        self.mesh.settle(now, &mut self.out);
+        let mut changes = std::mem::take(&mut self.changes);
+        changes.extend(self.mesh.changes());
+        for change in changes.drain(..) {
+            match change {
+                Change::Claimed(address) | Change::Kept(address) => {
+                    self.l2.own(now, address, &self.gates, &mut self.out);
+                }
+                Change::Released(address) => self.l2.release(address),
+            }
+        }
+        self.changes = changes;
+        self.mesh.tell_changes(now, &mut self.out);
+    }
 }
 
 impl Machine for Speaker {
     type Command = Command;
     type Event = Event;
 
-    fn handle(&mut self, _now: Instant, _input: Input<'_, Command>) {}
+    fn handle(&mut self, now: Instant, input: Input<'_, Command>) {
+        self.guard(now);
+        match input {
+            Input::Bytes { port: Port::Mesh, from, at, bytes } => {
+                self.mesh.datagram(now, from, at.min(now), bytes, &mut self.out);
+            }
+            Input::Bytes { port: Port::Arp(link), at, bytes, .. } => {
+                self.frame(now, link, at.min(now), bytes);
+            }
+            Input::Command(command) => self.command(now, command),
+            Input::Wake => {
+                let cut_off = self.mesh.cut_off();
+                self.mesh.wake(now, &mut self.out);
+                if self.mesh.cut_off() != cut_off {
+                    self.offer_all(now, true);
+                }
+                self.l2.wake(now, self.fenced(), &self.gates, &mut self.out);
+            }
+        }
+        self.settle(now);
+        self.due = self.deadline();
+    }
 
     fn poll(&mut self) -> Option<Output<Event>> {
-        None
+        self.out.pop()
     }
 
     fn deadline(&self) -> Option<Instant> {
-        Some(Instant(self.config.interval))
+        let others = [self.gates.deadline(), self.l2.deadline(), Some(self.mesh.deadline())];
+        others.into_iter().flatten().min()
     }
 }

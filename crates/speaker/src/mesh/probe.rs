@@ -1,0 +1,259 @@
+//! A silent member: what its kernel still says, before a verdict.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use signpost_packet::{Arp, Mac};
+
+use super::Mesh;
+use super::members::{Member, MemberId};
+use crate::outbox::Outbox;
+use crate::{Event, Instant, Link, MemberState, Peer, Port};
+
+/// Of the addresses that a suspect owns so many are asked for: one answer is proof enough.
+const PROBED_MAX: usize = 3;
+/// Questions in the last interval before a verdict.
+const PROBES: u32 = 3;
+
+/// What is known of a member that missed heartbeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Suspicion {
+    since: Instant,
+    ask_at: Instant,
+    node_answered: Option<Instant>,
+    address_answered: Option<Instant>,
+    /// Since when only its kernel answers.
+    hung_since: Option<Instant>,
+}
+
+/// What becomes of a silent member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// It answers for its addresses: only the way of the heartbeats is broken.
+    Unheard,
+    /// Its kernel answers, its agent does not: until then it keeps what it owns.
+    Hung(Instant),
+    /// Nothing answers.
+    Dead,
+}
+
+impl Suspicion {
+    fn new(now: Instant) -> Self {
+        Self {
+            since: now,
+            ask_at: now,
+            node_answered: None,
+            address_answered: None,
+            hung_since: None,
+        }
+    }
+
+    fn verdict(&mut self, now: Instant, m: (Duration, Instant), grace: Duration) -> Verdict {
+        let (detection, expired_at) = m;
+        let recent = |at: Option<Instant>| at.is_some_and(|at| now.since(at) < detection);
+        if recent(self.address_answered) {
+            self.hung_since = None;
+            return Verdict::Unheard;
+        }
+        if !recent(self.node_answered) {
+            return Verdict::Dead;
+        }
+        // It may be long after the last heartbeat that the address falls silent.
+        let since = match self.address_answered {
+            Some(at) => (at + detection).max(expired_at),
+            None => expired_at,
+        };
+        let since = *self.hung_since.get_or_insert(since);
+        let until = since + grace;
+        if now >= until { Verdict::Dead } else { Verdict::Hung(until) }
+    }
+}
+
+impl Mesh {
+    /// Missed heartbeats, verdicts, and those that said "back in" and are not. Only with a time that
+    /// was read before the sockets were drained.
+    pub(super) fn judge(&mut self, now: Instant, out: &mut Outbox) {
+        self.check_isolation(now, out);
+        for id in self.members.ids() {
+            let m = &mut self.members[id];
+            if m.reserved_until.is_some_and(|until| now >= until) {
+                m.reserved_until = None;
+                self.addresses.end_reservation(id);
+            }
+            match self.members[id].state {
+                MemberState::Alive if now >= self.members[id].suspect_at() => {
+                    self.members[id].suspicion = Some(Suspicion::new(now));
+                    self.turn(id, MemberState::Suspect, now, out);
+                    self.judge_suspect(id, now, out);
+                }
+                MemberState::Suspect => self.judge_suspect(id, now, out),
+                MemberState::Away if self.members[id].away_until.is_none_or(|t| now >= t) => {
+                    self.bury(id, now, out);
+                }
+                MemberState::Alive
+                | MemberState::Away
+                | MemberState::NeverHeard
+                | MemberState::Dead => {}
+            }
+        }
+        self.judge_at = self.next_judgement(now);
+        if self.lonely() {
+            self.judge_at = self.judge_at.min(self.gateway_ask_at.max(now));
+        }
+    }
+
+    fn next_judgement(&self, now: Instant) -> Instant {
+        let far = Instant(Duration::MAX);
+        let of = |m: &Member| {
+            let own = match m.state {
+                MemberState::Alive => m.suspect_at(),
+                MemberState::Suspect => m.suspicion.map_or(far, |s| {
+                    let grace_ends = s.hung_since.map_or(far, |t| t + self.config.grace);
+                    let all = [s.ask_at, m.expire_at(), grace_ends];
+                    all.into_iter().filter(|&t| t > now).min().unwrap_or(far)
+                }),
+                MemberState::Away => m.away_until.unwrap_or_default(),
+                MemberState::NeverHeard | MemberState::Dead => far,
+            };
+            own.min(m.reserved_until.unwrap_or(far))
+        };
+        self.members.iter().map(|(_, m)| of(m)).min().unwrap_or(far)
+    }
+
+    fn judge_suspect(&mut self, id: MemberId, now: Instant, out: &mut Outbox) {
+        let grace = self.config.grace;
+        let m = &mut self.members[id];
+        let timing = (m.detection(), m.expire_at());
+        let Some(suspicion) = &mut m.suspicion else { return };
+        if now >= timing.1 {
+            match suspicion.verdict(now, timing, grace) {
+                Verdict::Unheard | Verdict::Hung(_) => {}
+                Verdict::Dead => return self.bury(id, now, out),
+            }
+        }
+        if now >= suspicion.ask_at {
+            let answered = suspicion.address_answered.is_some_and(|t| now.since(t) < m.interval);
+            suspicion.ask_at = now + if answered { m.interval } else { m.interval / PROBES };
+            self.ask(id, out);
+        }
+    }
+
+    fn ask(&self, id: MemberId, out: &mut Outbox) {
+        let node = self.members[id].address();
+        for target in node.into_iter().chain(self.addresses.claimed_by(id).take(PROBED_MAX)) {
+            if let IpAddr::V4(target) = target {
+                self.links.iter().for_each(|link| request(link, target, out));
+            }
+        }
+    }
+
+    /// An ARP packet of somebody else: a sign of life, if it is a suspect's or a gateway's.
+    pub(crate) fn heard_arp(&mut self, arp: &Arp, at: Instant) {
+        if self.links.iter().any(|l| l.gateway == Some(arp.sender)) {
+            self.gateway_heard = self.gateway_heard.max(Some(at));
+        }
+        if !self.lonely() && self.suspects == 0 {
+            return;
+        }
+        let sender = IpAddr::V4(arp.sender);
+        for id in self.members.ids() {
+            let m = &mut self.members[id];
+            let node = m.address() == Some(sender);
+            let theirs = if m.macs.is_empty() { node } else { m.macs.contains(&arp.sender_mac) };
+            let Some(suspicion) = &mut m.suspicion else { continue };
+            if !theirs {
+                continue;
+            }
+            if node {
+                suspicion.node_answered = suspicion.node_answered.max(Some(at));
+            } else if self.addresses.is_claimed_by(id, sender) {
+                suspicion.address_answered = suspicion.address_answered.max(Some(at));
+            }
+        }
+    }
+
+    /// Nobody is heard, though somebody was or ought to be.
+    fn lonely(&self) -> bool {
+        self.members.len() > 0 && self.alive == 0
+    }
+
+    /// Cut off: no member heard, none of their kernels answering, and no gateway either.
+    fn check_isolation(&mut self, now: Instant, out: &mut Outbox) {
+        let gateways = self.links.iter().filter_map(|l| l.gateway).count();
+        let contact = |m: &Member| {
+            let answer = m.suspicion.and_then(|s| s.node_answered.max(s.address_answered));
+            // Away is a silence that was announced.
+            let away = (m.state == MemberState::Away).then_some(now);
+            let heard = m.boot.is_some().then_some(m.last_heard);
+            heard.max(answer).max(away)
+        };
+        let wait = self.config.detection();
+        let recent = |at: Option<Instant>| at.is_some_and(|at| now.since(at) < wait);
+        let reached = self.links.is_empty()
+            || recent(self.gateway_heard)
+            || self.members.iter().any(|(_, m)| recent(contact(m)));
+        if self.lonely() && gateways > 0 && now >= self.gateway_ask_at {
+            let quiet = self.gateway_heard.is_none_or(|t| now.since(t) >= self.config.interval);
+            let pause = if quiet { self.config.interval / PROBES } else { self.config.interval };
+            self.gateway_ask_at = now + pause;
+            for link in &self.links {
+                if let Some(gateway) = link.gateway {
+                    request(link, gateway, out);
+                }
+            }
+        }
+        let cut_off =
+            self.lonely() && gateways > 0 && !reached && now.since(self.links_since) >= wait;
+        if cut_off != self.cut_off {
+            self.cut_off = cut_off;
+            out.event(Event::CutOff(cut_off));
+            if !cut_off {
+                self.listen(now);
+            }
+        }
+    }
+}
+
+fn request(link: &Link, target: Ipv4Addr, out: &mut Outbox) {
+    if link.up && link.address != Some(target) {
+        let mac = Mac(link.mac);
+        let frame = Arp::request(mac, link.address, target).frame(Mac::BROADCAST);
+        out.send_copy(Port::Arp(link.index), Peer::Link, &frame);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Instant {
+        Instant(Duration::from_millis(n))
+    }
+
+    /// Last heard at 0, 3 x 100 ms, a grace of 1 s.
+    #[test]
+    fn the_verdict_follows_from_what_still_answers() {
+        let dead = Verdict::Dead;
+        let hung = |until| Verdict::Hung(ms(until));
+        for (now, node, address, want) in [
+            (300, None, None, dead),
+            (300, Some(210), None, hung(1300)),
+            (1299, Some(1250), None, hung(1300)),
+            (1300, Some(1250), None, dead),
+            (300, Some(210), Some(211), Verdict::Unheard),
+            (300, None, Some(211), Verdict::Unheard),
+            (9000, Some(8990), Some(8990), Verdict::Unheard),
+            (9000, Some(8990), Some(8690), hung(9990)),
+            (9000, Some(8690), Some(8690), dead),
+        ] {
+            let mut s = Suspicion {
+                node_answered: node.map(ms),
+                address_answered: address.map(ms),
+                ..Suspicion::new(ms(200))
+            };
+            let timing = (Duration::from_millis(300), ms(300));
+            let got = s.verdict(ms(now), timing, Duration::from_secs(1));
+            assert_eq!(got, want, "at {now}, node {node:?}, address {address:?}");
+        }
+    }
+}
