@@ -265,6 +265,17 @@ pub(crate) fn errno(payload: &[u8]) -> Result<i32, Malformed> {
     i32::from_ne_bytes(*number).checked_neg().ok_or(Malformed("impossible errno"))
 }
 
+/// Where in the request the attribute is that an NLMSG_ERROR is about.
+pub(crate) fn error_offset(error: &Message<'_>) -> Option<usize> {
+    /// NLM_F_CAPPED and NLM_F_ACK_TLVS: no copy of the request, but attributes.
+    const CAPPED_WITH_ATTRIBUTES: u16 = 0x300;
+    if error.flags & CAPPED_WITH_ATTRIBUTES != CAPPED_WITH_ATTRIBUTES {
+        return None;
+    }
+    let [_, _, offset] = Attributes::after(error.payload, 4 + HEADER).ok()?.by_type().ok()?;
+    Some(u32::from_ne_bytes(offset?.try_into().ok()?) as usize)
+}
+
 /// The errno that ended a dump, 0 if it is complete.
 pub(crate) fn done_errno(payload: &[u8]) -> i32 {
     errno(payload).unwrap_or(0).max(0)

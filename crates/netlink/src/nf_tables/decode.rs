@@ -124,7 +124,6 @@ fn types(number: u32, len: u32) -> Option<Vec<Type>> {
 }
 
 pub(crate) struct ElementList<'a> {
-    pub(crate) table: &'a str,
     pub(crate) set: &'a str,
     pub(crate) elements: Vec<Element>,
     /// Some have what no element of ours has: a timeout, an expression, a second key.
@@ -132,7 +131,7 @@ pub(crate) struct ElementList<'a> {
 }
 
 pub(crate) fn elements(attributes: Attributes<'_>) -> Result<ElementList<'_>, Malformed> {
-    let [_, table, set, list] = attributes.by_type()?;
+    let [_, _, set, list] = attributes.by_type()?;
     let mut elements = Vec::new();
     let mut foreign = false;
     for attribute in Attributes::new(list.unwrap_or_default()) {
@@ -141,7 +140,7 @@ pub(crate) fn elements(attributes: Attributes<'_>) -> Result<ElementList<'_>, Ma
             None => foreign = true,
         }
     }
-    Ok(ElementList { table: required(table)?, set: required(set)?, elements, foreign })
+    Ok(ElementList { set: required(set)?, elements, foreign })
 }
 
 /// `None`: a foreign one.

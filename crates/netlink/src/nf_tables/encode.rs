@@ -8,7 +8,7 @@ use signpost_nft::{
 };
 
 use super::{constants as nf, userdata};
-use crate::message::{ACK, APPEND, CREATE, REQUEST, Writer};
+use crate::message::{ACK, APPEND, Attributes, CREATE, Messages, REQUEST, Writer};
 
 /// An attribute's length is of 16 bits: a list of elements ends well below 64 KiB, so that the
 /// largest element still fits.
@@ -90,6 +90,19 @@ impl Batch {
     pub(crate) fn origin(&self, sequence: u32) -> Option<Origin> {
         let index = sequence.checked_sub(self.first_sequence)?.checked_sub(1)?;
         self.origins.get(index as usize).copied()
+    }
+
+    /// Which element of its change the attribute at an offset of a message belongs to.
+    pub(crate) fn element(&self, origin: Origin, offset: usize) -> Option<usize> {
+        let batch = self.writer.as_slice();
+        let at = |value: &[u8]| (value.as_ptr() as usize).checked_sub(batch.as_ptr() as usize);
+        let message = Messages::new(batch.get(origin.at..)?).next()?.ok()?;
+        let [_, _, _, list] = Attributes::after(message.payload, 4).ok()?.by_type().ok()?;
+        let before = Attributes::new(list?)
+            .map_while(Result::ok)
+            .take_while(|(_, value)| at(value).is_some_and(|value| value <= origin.at + offset + 4))
+            .count();
+        Some(origin.first_element + before.checked_sub(1)?)
     }
 
     /// Gives the room back that only a large batch needed.

@@ -23,6 +23,10 @@ const KEPT_BUFFER_BYTES: usize = 256 << 10;
 /// wait if it isn't.
 const ACK_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Before the numbers run out they start again; a batch has fewer messages than are left.
+const SEQUENCE_LIMIT: u32 = u32::MAX / 2;
+const FIRST_SEQUENCE: u32 = 1;
+
 /// A netlink socket to nf_tables. A table with `flags owner` belongs to the session that made it.
 #[derive(Debug)]
 pub struct Session {
@@ -44,12 +48,33 @@ impl Session {
 
     /// Takes over the socket of another session, with the tables that it owns.
     pub fn from_fd(fd: OwnedFd) -> io::Result<Self> {
-        Self::with(Socket::from_fd(fd)?)
+        let mut session = Self::with(Socket::from_fd(fd)?)?;
+        // Answers that the other one did not wait for could pass for answers to this one.
+        while session.socket.receive(&mut session.buffer).is_ok_and(|old| old.is_some()) {}
+        Ok(session)
     }
 
     /// The port id by which the kernel names this session in events.
     pub fn portid(&self) -> u32 {
         self.socket.port()
+    }
+
+    /// Whether the kernel has both `flags owner` and `flags persist` (Linux 6.9). It makes such a
+    /// table and deletes it in the same transaction: nobody sees it.
+    pub fn can_own_and_persist(&mut self) -> Result<bool, CommitError> {
+        let name = format!("signpost-probe-{}", self.portid());
+        let changes = [Change::AddTable { owner: true, persist: true }, Change::DeleteTable];
+        match self.commit(Family::Ip, &name, &changes) {
+            Ok(Acked(())) => Ok(true),
+            Err(CommitError::Refused(refusals))
+                if refusals.iter().any(|refusal| {
+                    refusal.index == 0 && matches!(refusal.errno, libc::EOPNOTSUPP | libc::EINVAL)
+                }) =>
+            {
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Applies the changes in one transaction: all or nothing.
@@ -59,6 +84,9 @@ impl Session {
         table: &str,
         changes: &[Change],
     ) -> Result<Acked, CommitError> {
+        if self.sequence > SEQUENCE_LIMIT {
+            self.sequence = FIRST_SEQUENCE;
+        }
         if let Err(unwritable) = self.batch.write(self.sequence, family, table, changes) {
             let index = unwritable.change;
             return Err(CommitError::Refused(vec![Refusal {
@@ -100,9 +128,12 @@ impl Session {
                 }
                 let errno = message::errno(message.payload).map_err(io::Error::other)?;
                 match self.batch.origin(message.sequence) {
-                    Some(origin) if errno != 0 => {
-                        refusals.push(Refusal { index: origin.change, element: None, errno })
-                    }
+                    Some(origin) if errno != 0 => refusals.push(Refusal {
+                        index: origin.change,
+                        element: message::error_offset(&message)
+                            .and_then(|offset| self.batch.element(origin, offset)),
+                        errno,
+                    }),
                     None if errno != 0 => return Err(CommitError::RefusedWhole { errno }),
                     Some(_) | None => {}
                 }
@@ -120,7 +151,7 @@ impl Session {
         socket.set_send_buffer(SEND_BUFFER_BYTES)?;
         socket.set_receive_buffer(RECEIVE_BUFFER_BYTES)?;
         socket.set_short_errors()?;
-        let sequence = 1;
+        let sequence = FIRST_SEQUENCE;
         let buffer = vec![0; DATAGRAM].into();
         Ok(Self { socket, sequence, buffer, batch: Batch::default() })
     }

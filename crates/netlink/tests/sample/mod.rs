@@ -52,7 +52,7 @@ pub(crate) fn table() -> (Table, Elements) {
         "forward_all",
         Some((ChainType::Filter, Hook::Forward, 0)),
         vec![
-            vec![in_set(Operand::IpDaddr, "vips", false), tcp(), Statement::RejectTcpReset],
+            vec![tcp(), in_set(Operand::IpDaddr, "vips", false), Statement::RejectTcpReset],
             vec![in_set(Operand::IpDaddr, "vips", false), Statement::RejectPortUnreachable],
         ],
     );
