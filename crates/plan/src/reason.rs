@@ -9,6 +9,8 @@ pub enum Reason {
     NoService,
     /// It lies in no pool.
     OutsidePools,
+    /// It is a node's own address: serving it would cut the node off.
+    NodeAddress,
     /// No L2Advertisement selects its pool.
     NotAdvertised,
     /// An L2Advertisement selects its pool, but none of them this node.
@@ -41,8 +43,56 @@ pub enum Reason {
     CutOff,
 }
 
+impl Reason {
+    /// Its name in statuses; it never changes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoService => "NoService",
+            Self::OutsidePools => "OutsidePools",
+            Self::NodeAddress => "NodeAddress",
+            Self::NotAdvertised => "NotAdvertised",
+            Self::NodeNotSelected => "NodeNotSelected",
+            Self::NodeExcluded => "NodeExcluded",
+            Self::NetworkUnavailable => "NetworkUnavailable",
+            Self::NoLink => "NoLink",
+            Self::CarrierDown => "CarrierDown",
+            Self::ForwardingDisabled => "ForwardingDisabled",
+            Self::NoEndpoints => "NoEndpoints",
+            Self::NoLocalEndpoints => "NoLocalEndpoints",
+            Self::OnlyTerminatingHere => "OnlyTerminatingHere",
+            Self::RulesRefused => "RulesRefused",
+            Self::RulesDamaged => "RulesDamaged",
+            Self::RulesNotAcknowledged => "RulesNotAcknowledged",
+            Self::ControlHung => "ControlHung",
+            Self::CutOff => "CutOff",
+        }
+    }
+}
+
+/// One sentence; [`crate::explain`] tells the names of what it is about.
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self:?}")
+        f.write_str(match self {
+            Self::NoService => "no LoadBalancer Service asks for it",
+            Self::OutsidePools => "it lies in no IPAddressPool",
+            Self::NodeAddress => "it is a node's own address",
+            Self::NotAdvertised => "no L2Advertisement selects its pool",
+            Self::NodeNotSelected => "the L2Advertisements of its pool select other nodes",
+            Self::NodeExcluded => "the node is excluded from load balancers by its label",
+            Self::NetworkUnavailable => "the node's network is not set up (NetworkUnavailable)",
+            Self::NoLink => "this node has no interface to announce it on",
+            Self::CarrierDown => "the interface to announce it on is down or has no carrier",
+            Self::ForwardingDisabled => "the interface to announce it on does not forward",
+            Self::NoEndpoints => "no endpoint serves anywhere",
+            Self::NoLocalEndpoints => "externalTrafficPolicy is Local, and no endpoint serves here",
+            Self::OnlyTerminatingHere => {
+                "externalTrafficPolicy is Local, the endpoints here are terminating, and others are ready"
+            }
+            Self::RulesRefused => "the kernel refused the rules",
+            Self::RulesDamaged => "somebody edited the rules, and they are not repaired yet",
+            Self::RulesNotAcknowledged => "the kernel has not acknowledged the rules yet",
+            Self::ControlHung => "the agent's control loop hung",
+            Self::CutOff => "neither a member nor the gateway is heard",
+        })
     }
 }

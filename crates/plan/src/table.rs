@@ -66,12 +66,12 @@ impl Entry {
 
 /// The table of one Service on one node, or `None` where nothing is programmed for it.
 ///
-/// An address counts once it lies in a pool, whatever its `ipMode`. Of two Services with the same
+/// An address counts once it lies in a pool and is no node's own, whatever its `ipMode`. Of two Services with the same
 /// address, protocol and port only the first by [`Service::precedes`] has the entry.
 pub fn table(w: &World, s: &ServiceKey, node: &NodeName) -> Option<Table> {
     let service = w.service(s).filter(|s| s.is_programmed())?;
     let mut entries = Vec::new();
-    for address in service.addresses.iter().copied().filter(|a| w.pool_of(*a).is_some()) {
+    for address in service.addresses.iter().copied().filter(|a| w.may_serve(*a)) {
         for port in won_ports(w, service, address) {
             entries.push(entry(service, port, address, endpoints(w, service, port, address, node)));
         }

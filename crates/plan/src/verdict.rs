@@ -1,5 +1,6 @@
 //! The gate: whether this node may attract traffic for an address, and does.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use crate::table::{Endpoints, endpoints, won_ports};
@@ -60,21 +61,21 @@ pub fn verdict(w: &World, o: &Observed, a: IpAddr) -> Verdict {
 
 /// What people and the cluster declared: Service, pool, advertisements, node.
 fn declared(w: &World, a: IpAddr) -> Result<Vec<&L2Advertisement>, Reason> {
-    if w.services_of_address(a).next().is_none() {
+    if !w.services_of_address(a).any(|s| won_ports(w, s, a).next().is_some()) {
         return Err(Reason::NoService);
     }
     let pool = w.pool_of(a).ok_or(Reason::OutsidePools)?;
-    let mut advertisements: Vec<_> =
-        w.advertisements().filter(|ad| ad.selects_pool(pool)).collect();
-    if advertisements.is_empty() {
+    if w.is_node_address(a) {
+        return Err(Reason::NodeAddress);
+    }
+    if !w.advertisements().any(|ad| ad.selects_pool(pool)) {
         return Err(Reason::NotAdvertised);
     }
-    let node = w.node(w.this_node());
-    let labels = node.map(|n| n.labels.clone()).unwrap_or_default();
-    advertisements.retain(|ad| ad.selects_node(&labels));
+    let advertisements = advertisements_here(w, a);
     if advertisements.is_empty() {
         return Err(Reason::NodeNotSelected);
     }
+    let node = w.node(w.this_node());
     if node.is_some_and(|n| n.excluded) {
         return Err(Reason::NodeExcluded);
     }
@@ -82,6 +83,16 @@ fn declared(w: &World, a: IpAddr) -> Result<Vec<&L2Advertisement>, Reason> {
         return Err(Reason::NetworkUnavailable);
     }
     Ok(advertisements)
+}
+
+/// The L2Advertisements that select an address's pool and this node.
+pub(crate) fn advertisements_here(w: &World, a: IpAddr) -> Vec<&L2Advertisement> {
+    let unlabelled = BTreeMap::new();
+    let labels = w.node(w.this_node()).map_or(&unlabelled, |n| &n.labels);
+    let selects = |ad: &&L2Advertisement| {
+        w.pool_of(a).is_some_and(|pool| ad.selects_pool(pool)) && ad.selects_node(labels)
+    };
+    w.advertisements().filter(selects).collect()
 }
 
 /// The interfaces to answer on that could pass a packet on now.

@@ -1,10 +1,10 @@
 //! Which endpoints of one Service port serve.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
 use std::net::IpAddr;
 
 use super::Backend;
-use crate::world::{Service, ServicePort};
+use crate::world::{EndpointPort, Service, ServicePort};
 use crate::{NodeName, World};
 
 /// The endpoints of one Service port that serve, as one node sees them.
@@ -30,19 +30,22 @@ pub(crate) fn endpoints(
     node: &NodeName,
 ) -> Endpoints {
     let merged = merge(w, service, port, address, node);
-    let pick = |wanted: State, only_local: bool| -> Vec<Backend> {
-        let all = merged.iter().map(|((address, port), e)| {
-            (Backend { address: *address, port: *port, local: e.local }, e)
-        });
-        all.filter(|(_, e)| e.state == wanted && (e.local || !only_local)).map(|(b, _)| b).collect()
-    };
-    let choose = |only_local: bool| {
-        let ready = pick(State::Ready, only_local);
-        if ready.is_empty() { (pick(State::Terminating, only_local), false) } else { (ready, true) }
-    };
-    let (cluster, cluster_ready) = choose(false);
-    let (local, local_ready) = choose(true);
+    let (cluster, cluster_ready) = choose(&merged, |_| true);
+    let (local, local_ready) = choose(&merged, |b| b.local);
     Endpoints { cluster, cluster_ready, local, local_ready }
+}
+
+/// The ready ones, or if there is none the terminating ones; and whether they are ready.
+fn choose(merged: &[Merged], among: impl Fn(&Backend) -> bool) -> (Vec<Backend>, bool) {
+    let of = |state| {
+        let all = merged.iter().filter(|m| m.state == state).map(|m| m.backend).filter(&among);
+        let mut all: Vec<_> = all.collect();
+        // Thousands of these stay in memory.
+        all.shrink_to_fit();
+        all
+    };
+    let ready = of(State::Ready);
+    if ready.is_empty() { (of(State::Terminating), false) } else { (ready, true) }
 }
 
 /// Ordered by what is preferred of two slices that disagree about one endpoint.
@@ -53,37 +56,41 @@ enum State {
     Ready,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Merged {
-    local: bool,
+    backend: Backend,
     state: State,
 }
 
-/// The union over the slices. A port matches by name and protocol; an endpoint that several slices
-/// list counts once, the one on this node first (as kube-proxy merges them), then the fitter one.
+/// The union over the slices, sorted. A port matches by name and protocol; an endpoint that several
+/// slices list counts once: the one on this node first (as kube-proxy merges them), then the
+/// fitter one.
 fn merge(
     w: &World,
     service: &Service,
     port: &ServicePort,
     address: IpAddr,
     node: &NodeName,
-) -> BTreeMap<(IpAddr, u16), Merged> {
+) -> Vec<Merged> {
     let here = w.interned(node);
-    let mut merged = BTreeMap::new();
+    let mut merged = Vec::new();
     for slice in w.stored(&service.key) {
-        let matches =
-            slice.ports.iter().filter(|p| p.name == port.name && p.protocol == port.protocol);
-        for number in matches.filter_map(|p| p.port) {
-            for e in slice.endpoints.iter().filter(|e| e.address.is_ipv4() == address.is_ipv4()) {
-                let local = here.is_some() && e.node == here;
-                let new = Merged { local, state: state(e.ready, e.serving, e.terminating) };
-                merged
-                    .entry((e.address, number))
-                    .and_modify(|old: &mut Merged| *old = new.max(*old))
-                    .or_insert(new);
-            }
+        let same = |p: &&EndpointPort| p.name == port.name && p.protocol == port.protocol;
+        for port in slice.ports.iter().filter(same).filter_map(|p| p.port) {
+            let family =
+                slice.endpoints.iter().filter(|e| e.address.is_ipv4() == address.is_ipv4());
+            merged.extend(family.map(|e| Merged {
+                backend: Backend {
+                    address: e.address,
+                    port,
+                    local: here.is_some() && e.node == here,
+                },
+                state: state(e.ready, e.serving, e.terminating),
+            }));
         }
     }
+    let place = |m: &Merged| (m.backend.address, m.backend.port);
+    merged.sort_by_key(|m| (place(m), Reverse((m.backend.local, m.state))));
+    merged.dedup_by_key(|m| place(m));
     merged
 }
 

@@ -138,12 +138,22 @@ impl World {
         &self.host
     }
 
-    /// Every address that a Service asks for.
+    /// Whether an address is a Node's own (InternalIP).
+    pub fn is_node_address(&self, address: IpAddr) -> bool {
+        self.pods.is_host(address)
+    }
+
+    /// Whether an address may be served: it lies in a pool, and no machine bears it.
+    pub(crate) fn may_serve(&self, address: IpAddr) -> bool {
+        self.pool_of(address).is_some() && !self.is_node_address(address)
+    }
+
+    /// Every address that a LoadBalancer Service of ours asks for, of a family that is served.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.by_address.keys().copied()
     }
 
-    /// The Services that ask for an address.
+    /// The LoadBalancer Services of ours that ask for an address.
     pub fn services_of_address(&self, address: IpAddr) -> impl Iterator<Item = &Service> {
         self.by_address.get(&address).into_iter().flatten().filter_map(|k| self.services.get(k))
     }
@@ -169,61 +179,7 @@ impl World {
             return Touched::default();
         }
         self.host = host;
-        Touched { all: true, scope: true, ..Touched::default() }
-    }
-
-    /// Adds or replaces a Node.
-    pub fn set_node(&mut self, node: Node) -> Touched {
-        let (name, span) = (node.name.clone(), node.span.clone());
-        let old = self.nodes.insert(name.clone(), node);
-        let new = &self.nodes[&name];
-        let touched = match &old {
-            // A kubelet's heartbeat rewrites the object every few minutes; a line moves in a file.
-            Some(old) if (Node { span, ..old.clone() }) == *new => return Touched::default(),
-            Some(old) => Touched {
-                all: name == self.this,
-                scope: old.pod_cidrs != new.pod_cidrs || old.internal_ips != new.internal_ips,
-                ..Touched::default()
-            },
-            None => Touched { all: name == self.this, scope: true, ..Touched::default() },
-        };
-        if touched.scope {
-            self.count_pods();
-        }
-        touched
-    }
-
-    /// Removes a Node.
-    pub fn remove_node(&mut self, name: &NodeName) -> Touched {
-        if self.nodes.remove(name).is_none() {
-            return Touched::default();
-        }
-        self.count_pods();
-        Touched { all: *name == self.this, scope: true, ..Touched::default() }
-    }
-
-    /// Adds or replaces a pool.
-    pub fn set_pool(&mut self, pool: Pool) -> Touched {
-        self.pools.insert(pool.name.clone(), pool);
-        Touched { all: true, scope: true, ..Touched::default() }
-    }
-
-    /// Removes a pool.
-    pub fn remove_pool(&mut self, name: &str) -> Touched {
-        let all = self.pools.remove(name).is_some();
-        Touched { all, scope: all, ..Touched::default() }
-    }
-
-    /// Adds or replaces an L2Advertisement.
-    pub fn set_advertisement(&mut self, a: L2Advertisement) -> Touched {
-        self.advertisements.insert(a.name.clone(), a);
-        Touched { all: true, scope: true, ..Touched::default() }
-    }
-
-    /// Removes an L2Advertisement.
-    pub fn remove_advertisement(&mut self, name: &str) -> Touched {
-        let all = self.advertisements.remove(name).is_some();
-        Touched { all, scope: all, ..Touched::default() }
+        Touched::everything()
     }
 
     /// Pod ranges beside the Nodes' podCIDRs (`--pod-cidr`).

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::World;
+use super::{Node, World};
 
 /// The pod ranges, with a count of the endpoints that lie outside the declared ones.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +32,10 @@ impl Pods {
         all
     }
 
+    pub(super) fn is_host(&self, address: IpAddr) -> bool {
+        self.hosts.contains(&address)
+    }
+
     /// Counts one endpoint more; true if the ranges changed.
     pub(super) fn add(&mut self, address: IpAddr) -> bool {
         if !self.stray(address) {
@@ -53,6 +57,12 @@ impl Pods {
         true
     }
 
+    /// Sorts the declared ranges and merges those that touch.
+    fn settle(&mut self) {
+        self.declared = IpNet::aggregate(&self.declared);
+        self.declared.sort_by_key(IpNet::network);
+    }
+
     fn stray(&self, address: IpAddr) -> bool {
         if self.hosts.contains(&address) {
             return false;
@@ -64,12 +74,27 @@ impl Pods {
 }
 
 impl World {
-    /// Counts anew after the declared ranges changed; the Nodes are few and change rarely.
+    /// After a Node came: endpoints in its ranges need no count any more.
+    pub(super) fn declare_pods(&mut self, node: &Node) {
+        self.pods.hosts.extend(&node.internal_ips);
+        for ip in &node.internal_ips {
+            self.pods.strays.remove(ip);
+        }
+        self.pods.declared.extend(node.pod_cidrs.iter().map(IpNet::trunc));
+        self.pods.settle();
+        for net in &node.pod_cidrs {
+            let inside = self.pods.strays.range(net.network()..=net.broadcast());
+            for ip in inside.map(|(ip, _)| *ip).collect::<Vec<_>>() {
+                self.pods.strays.remove(&ip);
+            }
+        }
+    }
+
+    /// Counts anew after a range went: rare, and costs every endpoint.
     pub(super) fn count_pods(&mut self) {
-        let cidrs = self.nodes.values().flat_map(|n| n.pod_cidrs.iter().copied());
-        let all = cidrs.chain(self.pods.extra.iter().copied()).map(|n| n.trunc());
-        self.pods.declared = IpNet::aggregate(&all.collect());
-        self.pods.declared.sort_by_key(IpNet::network);
+        let cidrs = self.nodes.values().flat_map(|n| &n.pod_cidrs);
+        self.pods.declared = cidrs.chain(&self.pods.extra).map(IpNet::trunc).collect();
+        self.pods.settle();
         self.pods.hosts =
             self.nodes.values().flat_map(|n| n.internal_ips.iter().copied()).collect();
         self.pods.strays.clear();

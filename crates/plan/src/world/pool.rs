@@ -5,6 +5,8 @@ use std::net::IpAddr;
 
 use signpost_report::Span;
 
+use super::{Touched, World};
+
 /// A metallb.io/v1beta1 IPAddressPool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
@@ -82,5 +84,33 @@ impl LabelSelector {
             Requirement::Exists(key) => labels.contains_key(key),
             Requirement::DoesNotExist(key) => !labels.contains_key(key),
         })
+    }
+}
+
+impl World {
+    /// Adds or replaces a pool.
+    pub fn set_pool(&mut self, pool: Pool) -> Touched {
+        let same = |old: Pool| Pool { span: pool.span.clone(), ..old } == pool;
+        let same = self.pools.get(&pool.name).cloned().is_some_and(same);
+        self.pools.insert(pool.name.clone(), pool);
+        if same { Touched::default() } else { Touched::everything() }
+    }
+
+    /// Removes a pool.
+    pub fn remove_pool(&mut self, name: &str) -> Touched {
+        self.pools.remove(name).map_or_else(Touched::default, |_| Touched::everything())
+    }
+
+    /// Adds or replaces an L2Advertisement.
+    pub fn set_advertisement(&mut self, ad: L2Advertisement) -> Touched {
+        let same = |old: L2Advertisement| L2Advertisement { span: ad.span.clone(), ..old } == ad;
+        let same = self.advertisements.get(&ad.name).cloned().is_some_and(same);
+        self.advertisements.insert(ad.name.clone(), ad);
+        if same { Touched::default() } else { Touched::everything() }
+    }
+
+    /// Removes an L2Advertisement.
+    pub fn remove_advertisement(&mut self, name: &str) -> Touched {
+        self.advertisements.remove(name).map_or_else(Touched::default, |_| Touched::everything())
     }
 }

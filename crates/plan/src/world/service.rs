@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use signpost_report::Span;
 
 use super::{Touched, World};
-use crate::{Protocol, ServiceKey};
+use crate::{Protocol, ServiceKey, is_served};
 
 /// A v1 Service, as far as it matters here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,7 +116,7 @@ impl World {
         if !service.is_programmed() {
             return;
         }
-        for address in &service.addresses {
+        for address in service.addresses.iter().filter(|a| is_served(**a, Protocol::Tcp)) {
             let keys = self.by_address.entry(*address).or_default();
             if let Err(at) = keys.binary_search(&service.key) {
                 keys.insert(at, service.key.clone());

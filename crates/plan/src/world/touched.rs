@@ -19,6 +19,11 @@ pub struct Touched {
 }
 
 impl Touched {
+    /// Everything may differ.
+    pub fn everything() -> Self {
+        Self { all: true, scope: true, ..Self::default() }
+    }
+
     /// Nothing needs planning.
     pub fn is_empty(&self) -> bool {
         self.services.is_empty() && self.addresses.is_empty() && !self.all && !self.scope
