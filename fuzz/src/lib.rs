@@ -1,0 +1,12 @@
+//! What is done with hostile bytes: each function must return, whatever it is given.
+//!
+//! libFuzzer calls them with what it makes up (`fuzz_targets/`), the test `damage` with the seeds and
+//! damaged copies of them.
+
+mod arp;
+mod mesh;
+mod yaml;
+
+pub use arp::arp;
+pub use mesh::mesh;
+pub use yaml::yaml;
