@@ -1,4 +1,4 @@
-//! libFuzzer's door to [`signpost_fuzz::mesh`].
+//! libFuzzer's door to [`signpost_fuzz::mesh::mesh`].
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| signpost_fuzz::mesh(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| signpost_fuzz::mesh::mesh(data));

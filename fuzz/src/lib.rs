@@ -4,9 +4,8 @@
 //! damaged copies of them.
 
 mod arp;
-mod mesh;
+pub mod mesh;
 mod yaml;
 
 pub use arp::arp;
-pub use mesh::mesh;
 pub use yaml::yaml;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use signpost_plan::LinkIndex;
 use signpost_speaker::{
-    Command, Config, Gate, Input, Instant, Link, Machine, Peer, Port, Speaker,
+    Command, Config, Gate, Input, Instant, Link, Machine, Output, Peer, Port, Speaker,
 };
 
 /// One input holds at most so many datagrams.
@@ -14,15 +14,19 @@ const DATAGRAMS_MAX: usize = 64;
 /// One turn yields at most so many outputs: a machine that is never done would hang its thread.
 const OUTPUTS_MAX: usize = 10_000;
 
-/// Cuts the input into datagrams (two bytes of length and port, then the bytes) and lets 20 ms pass
-/// after each. The key is left out: with it nothing but the check of the tag would be reached.
-pub fn mesh(data: &[u8]) {
+/// Cuts the input into datagrams (two bytes of length, one of the kind, then the bytes) and lets
+/// 20 ms pass after each. The key is left out: with it nothing but the check of the tag would be reached.
+///
+/// Returns how many events came of it.
+pub fn heard(data: &[u8]) -> usize {
+    let mut events = 0;
     let mut now = Instant(Duration::from_secs(1));
-    let mut speaker = speaker(now);
+    let mut speaker = member(1, now);
     let mut rest = data;
     for _ in 0..DATAGRAMS_MAX {
-        let Some(([size, kind], after)) = rest.split_first_chunk() else { break };
-        let (bytes, after) = after.split_at(usize::from(*size).min(after.len()));
+        let Some((&[high, low, kind], after)) = rest.split_first_chunk::<3>() else { break };
+        let (bytes, after) =
+            after.split_at(usize::from(u16::from_be_bytes([high, low])).min(after.len()));
         rest = after;
         let (port, from) = if kind % 4 == 0 {
             (Port::Arp(LinkIndex(1)), Peer::Link)
@@ -30,30 +34,38 @@ pub fn mesh(data: &[u8]) {
             (Port::Mesh, Peer::Unicast(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10 + (kind % 4)))))
         };
         speaker.handle(now, Input::Bytes { port, from, at: now, bytes });
-        drain(&mut speaker);
+        events += drain(&mut speaker);
         now = now + Duration::from_millis(20);
         if speaker.deadline().is_some_and(|deadline| deadline <= now) {
             speaker.handle(now, Input::Wake);
-            drain(&mut speaker);
+            events += drain(&mut speaker);
         }
     }
+    events
 }
 
-/// It serves one address on one interface and has two peers.
-fn speaker(now: Instant) -> Speaker {
-    let mut speaker = Speaker::new(Config::new("n1".into(), 1, None, 1));
+/// [`heard`], for a fuzzer.
+pub fn mesh(data: &[u8]) {
+    heard(data);
+}
+
+/// The member `nN` of three, that may serve one address on its one interface.
+pub fn member(n: u8, now: Instant) -> Speaker {
+    let name = |n: u8| format!("n{n}").as_str().into();
+    let at = |n: u8| Ipv4Addr::new(192, 0, 2, 10 + n);
+    let mut speaker = Speaker::new(Config::new(name(n), u64::from(n), None, u64::from(n)));
     let link = Link {
         index: LinkIndex(1),
-        mac: [2, 0, 0, 0, 0, 1],
+        mac: [2, 0, 0, 0, 0, n],
         up: true,
-        address: Some(Ipv4Addr::new(192, 0, 2, 11)),
+        address: Some(at(n)),
         gateway: Some(Ipv4Addr::new(192, 0, 2, 1)),
     };
-    let peer = |n: u8| IpAddr::V4(Ipv4Addr::new(192, 0, 2, n));
+    let others = (1..=3).filter(|other| *other != n);
     let vip = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 100));
     for command in [
         Command::Links(vec![link]),
-        Command::Peers(vec![("n2".into(), peer(12)), ("n3".into(), peer(13))]),
+        Command::Peers(others.map(|other| (name(other), at(other).into())).collect()),
         Command::Lease(now + Duration::from_secs(3600)),
         Command::Gate(vip, Gate::Open { links: vec![LinkIndex(1)], weight: 100 }),
     ] {
@@ -63,10 +75,14 @@ fn speaker(now: Instant) -> Speaker {
     speaker
 }
 
-fn drain(speaker: &mut Speaker) {
+/// Takes what it wants to say, and counts the events.
+fn drain(speaker: &mut Speaker) -> usize {
+    let mut events = 0;
     for _ in 0..OUTPUTS_MAX {
-        if speaker.poll().is_none() {
-            return;
+        match speaker.poll() {
+            None => return events,
+            Some(Output::Event(_)) => events += 1,
+            Some(Output::Send { .. }) => {}
         }
     }
     panic!("more than {OUTPUTS_MAX} outputs of one input");

@@ -13,7 +13,14 @@ fn arp() {
 
 #[test]
 fn mesh() {
-    check("mesh", signpost_fuzz::mesh);
+    check("mesh", signpost_fuzz::mesh::mesh);
+}
+
+/// Otherwise they are of another version: `cargo run --example record` makes them anew.
+#[test]
+fn the_recorded_member_is_heard() {
+    let talk = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds/mesh/talk");
+    assert!(signpost_fuzz::mesh::heard(&std::fs::read(talk).unwrap()) > 0);
 }
 
 #[test]

@@ -36,7 +36,11 @@ pub(super) const TIERS: &[Tier] = &[
 fn lints() -> Result<Tally> {
     let root = workspace::root();
     let mut tally = Tally::default();
-    tally.check("formatting", run::succeed(run::cargo(&root).args(["fmt", "--all", "--check"])));
+    for manifest in ["Cargo.toml", "fuzz/Cargo.toml"] {
+        let mut fmt = run::cargo(&root);
+        fmt.args(["fmt", "--all", "--check", "--manifest-path", manifest]);
+        tally.check("formatting", run::succeed(&mut fmt));
+    }
     tally.check(
         "clippy",
         run::succeed(run::cargo(&root).args([
