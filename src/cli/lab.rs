@@ -1,6 +1,7 @@
 //! `signpost lab`: a whole cluster of network namespaces on this machine.
 
 mod demo;
+mod matrix;
 
 use std::io::Write;
 use std::net::Ipv4Addr;
@@ -32,6 +33,8 @@ enum Verb {
     Status(Named),
     /// Runs a command in a node, a pod, a client, the router or the switch
     Exec(Exec),
+    /// Measures what every sender gets from every kind of Service, beside what it must get
+    Matrix(matrix::Matrix),
     /// Breaks something at a node, or undoes it
     Fault(Break),
     /// Shows in six acts what Signpost is for, on a lab of its own
@@ -135,6 +138,7 @@ pub(super) fn run(lab: Lab) -> Result<ExitCode> {
             }
             Ok(ExitCode::SUCCESS)
         }
+        Verb::Matrix(m) => matrix::run(&m, &mut out),
         Verb::Demo(d) => demo::run(&d, &mut out),
         Verb::Probe(p) => send(&p, &mut out),
         Verb::Pod(p) => {

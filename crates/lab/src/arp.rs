@@ -8,16 +8,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, sendto, setsockopt, sockopt};
+use signpost_packet::{Arp, EtherType, Mac, Operation};
 use socket2::{Domain, Socket, Type};
 
 use crate::error::At;
 use crate::{Error, Namespace};
-
-/// linux/if_ether.h.
-const ETH_P_ARP: u16 = 0x0806;
-
-/// An Ethernet header and an ARP packet for Ethernet and IPv4 (RFC 826).
-const FRAME: usize = 14 + 28;
 
 /// How often the sniffer looks whether it should end.
 const LOOK: u16 = 20;
@@ -27,14 +22,10 @@ const LOOK: u16 = 20;
 pub struct Frame {
     /// When the kernel received it.
     pub at: SystemTime,
-    /// 1 is a request, 2 a reply.
-    pub operation: u16,
-    /// The sender's Ethernet address, as the packet says.
-    pub mac: [u8; 6],
-    /// The sender's address.
-    pub sender: Ipv4Addr,
-    /// The address asked for, or told.
-    pub target: Ipv4Addr,
+    /// From whom the frame came.
+    pub from: Mac,
+    /// The packet.
+    pub arp: Arp,
 }
 
 /// Hears every ARP frame that reaches a namespace's `eth0`.
@@ -66,7 +57,7 @@ impl Sniffer {
     /// The frames up to now whose sender claims to have the address.
     pub fn claims(&mut self, address: Ipv4Addr) -> Vec<Frame> {
         self.heard.extend(self.frames.try_iter());
-        self.heard.iter().filter(|f| f.sender == address).copied().collect()
+        self.heard.iter().filter(|f| f.arp.sender == address).copied().collect()
     }
 }
 
@@ -76,7 +67,7 @@ pub fn who_has(
     own: Ipv4Addr,
     address: Ipv4Addr,
     patience: Duration,
-) -> Result<Vec<[u8; 6]>, Error> {
+) -> Result<Vec<Mac>, Error> {
     let socket = open(ns)?;
     ns.run(|| ask(&socket, own, address))?.at(|| format!("an ARP request from {}", ns.name()))?;
     let deadline = Instant::now() + patience;
@@ -87,15 +78,15 @@ pub fn who_has(
             return Ok(owners);
         }
         if let Some(frame) = receive(&socket, u16::try_from(left.as_millis() + 1).unwrap_or(LOOK))
-            && (frame.operation, frame.sender) == (2, address)
+            && (frame.arp.operation, frame.arp.sender) == (Operation::Reply, address)
         {
-            owners.push(frame.mac);
+            owners.push(frame.arp.sender_mac);
         }
     }
 }
 
 fn open(ns: &Namespace) -> Result<Socket, Error> {
-    let protocol = socket2::Protocol::from(i32::from(ETH_P_ARP.to_be()));
+    let protocol = socket2::Protocol::from(i32::from(EtherType::ARP.0.to_be()));
     let made = ns.run(|| -> std::io::Result<_> {
         let socket = Socket::new(Domain::PACKET, Type::RAW, Some(protocol))?;
         setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
@@ -110,15 +101,7 @@ fn ask(socket: &Socket, own: Ipv4Addr, address: Ipv4Addr) -> std::io::Result<()>
     let (Some(link), Some(mac)) = (link, link.and_then(|l| l.addr())) else {
         return Err(std::io::Error::new(std::io::ErrorKind::NotFound, "no eth0"));
     };
-    let mut frame = Vec::with_capacity(FRAME);
-    frame.extend_from_slice(&[0xff; 6]);
-    frame.extend_from_slice(&mac);
-    frame.extend_from_slice(&ETH_P_ARP.to_be_bytes());
-    frame.extend_from_slice(&[0, 1, 8, 0, 6, 4, 0, 1]);
-    frame.extend_from_slice(&mac);
-    frame.extend_from_slice(&own.octets());
-    frame.extend_from_slice(&[0; 6]);
-    frame.extend_from_slice(&address.octets());
+    let frame = Arp::request(Mac(mac), Some(own), address).frame(Mac::BROADCAST);
     sendto(socket.as_raw_fd(), &frame, &link, MsgFlags::empty())?;
     Ok(())
 }
@@ -142,20 +125,6 @@ fn receive(socket: &Socket, patience_ms: u16) -> Option<Frame> {
         })
         .unwrap_or_else(SystemTime::now);
     let length = message.bytes;
-    parse(at, &bytes[..length])
-}
-
-fn parse(at: SystemTime, frame: &[u8]) -> Option<Frame> {
-    let arp: &[u8; 28] = frame.get(14..FRAME)?.try_into().ok()?;
-    if arp[..6] != [0, 1, 8, 0, 6, 4] {
-        return None;
-    }
-    let address = |n: usize| Ipv4Addr::new(arp[n], arp[n + 1], arp[n + 2], arp[n + 3]);
-    Some(Frame {
-        at,
-        operation: u16::from_be_bytes([arp[6], arp[7]]),
-        mac: [arp[8], arp[9], arp[10], arp[11], arp[12], arp[13]],
-        sender: address(14),
-        target: address(24),
-    })
+    let (header, arp) = Arp::parse_frame(&bytes[..length])?;
+    Some(Frame { at, from: header.source, arp })
 }

@@ -10,6 +10,7 @@ mod error;
 mod fault;
 mod lab;
 pub mod manifest;
+pub mod matrix;
 mod name;
 mod namespace;
 pub mod pod;
