@@ -1,6 +1,6 @@
 //! The whole wire side of a node.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use signpost_packet::{Arp, Mac};
 use signpost_plan::LinkIndex;
@@ -44,6 +44,14 @@ impl Speaker {
     /// Takes back the bytes of an [`Output::Send`] to use them again.
     pub fn recycle(&mut self, bytes: Vec<u8>) {
         self.out.recycle(bytes);
+    }
+
+    /// The addresses that a question on the wire would be answered for now.
+    pub fn answering(&self, now: Instant) -> impl Iterator<Item = Ipv4Addr> {
+        let open = !self.fenced();
+        let permitted =
+            move |a: &Ipv4Addr| open && self.gates.permits(now, IpAddr::V4(*a)).next().is_some();
+        self.l2.owned().filter(permitted)
     }
 
     /// Before anything else: whether we stood still, and what ran out by itself.

@@ -47,6 +47,10 @@ impl L2 {
         }
     }
 
+    pub(crate) fn owned(&self) -> impl Iterator<Item = Ipv4Addr> {
+        self.owned.keys().copied()
+    }
+
     /// From now on we do not.
     pub(crate) fn release(&mut self, address: IpAddr) {
         if let IpAddr::V4(address) = address {
