@@ -246,3 +246,10 @@ fn ip(part: Part) -> Option<IpAddr> {
         Part::Proto(_) | Part::Port(_) | Part::IfName(_) | Part::Number(_) => None,
     }
 }
+
+/// The first part of an element's key, if it is an address.
+pub(crate) fn read_address(address: Type, element: &Element) -> Option<IpAddr> {
+    let bytes = element.key.as_slice().get(..address.size())?;
+    let [part] = Bytes::from_slice(bytes)?.parts(&[address])?[..] else { return None };
+    ip(part)
+}

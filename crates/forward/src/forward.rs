@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use signpost_netlink::nf_tables::{CommitError, Session};
+use signpost_netlink::nf_tables::{CommitError, Event, Session};
 use signpost_nft::{Change, Family};
 use signpost_plan::{Scope, ServiceKey, Table};
 
 use crate::draft::{Draft, Want};
 use crate::error::Error;
+use crate::foreign::Damage;
 use crate::found::{Found, Standing};
 use crate::kernel::Kernel;
 use crate::layout::Layout;
@@ -57,6 +58,8 @@ pub struct Outcome {
     pub gone: Vec<(Frontend, Endpoint)>,
     /// How many transactions the kernel took.
     pub transactions: u32,
+    /// The kernel has all that is wanted, but for what it refused.
+    pub is_complete: bool,
     /// What went wrong as a whole, if something did.
     pub trouble: Option<Error>,
 }
@@ -112,6 +115,21 @@ impl Forward {
     /// The session, for its port id and to hand it over.
     pub fn session(&self) -> &Session {
         &self.kernel
+    }
+
+    /// What others did to our table, from the events of a monitor. Until it is repaired the kernel
+    /// is read before the next change.
+    pub fn foreign(&mut self, events: &[Event]) -> Damage {
+        let damage = Damage::of(&self.plane, self.kernel.portid(), events);
+        if !damage.is_none() && self.knowledge == Knowledge::Certain {
+            self.doubt();
+        }
+        damage
+    }
+
+    /// Reads what the kernel holds, and mends what others broke.
+    pub fn repair(&mut self, damage: &Damage) -> Outcome {
+        if damage.is_none() { self.run() } else { self.read_and_diff() }
     }
 }
 
@@ -169,6 +187,11 @@ impl<K: Kernel> Forward<K> {
         self.held = held;
     }
 
+    /// Whether the kernel has what it acknowledged, as far as is known: nobody edited it since.
+    pub fn is_certain(&self) -> bool {
+        self.knowledge == Knowledge::Certain
+    }
+
     /// Whether the kernel refuses other people's edits of our table.
     pub fn is_owner(&self) -> bool {
         self.ownership == Ownership::Held
@@ -182,6 +205,7 @@ impl<K: Kernel> Forward<K> {
             self.pending = tables;
         }
         outcome.in_flight = self.pending.keys().cloned().collect();
+        outcome.is_complete = self.knowledge == Knowledge::Certain && outcome.in_flight.is_empty();
         outcome
     }
 

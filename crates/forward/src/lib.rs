@@ -2,21 +2,27 @@
 //!
 //! The first three are pure. Applying twice changes nothing; a refused change isolates its Service.
 
+mod cleanup;
 mod diff;
 mod draft;
 mod element;
 mod error;
+mod foreign;
 mod forward;
 mod found;
 mod kernel;
 mod ladder;
 mod layout;
+mod paper;
 mod part;
 mod plane;
 
+pub use cleanup::cleanup;
 pub use diff::{Member, Op, diff};
 pub use error::Error;
+pub use foreign::Damage;
 pub use forward::{Forward, Options, Outcome, TableOwner};
 pub use kernel::Kernel;
 pub use layout::TABLE;
+pub use paper::Paper;
 pub use part::{Endpoint, Frontend, Lane, Part, Slots, Target, render};

@@ -100,7 +100,7 @@ impl Lane {
     pub const ALL: [Self; 2] = [Self::Cluster, Self::Local];
 
     /// The verdict map.
-    pub(crate) const fn verdicts(self) -> &'static str {
+    pub const fn verdicts(self) -> &'static str {
         match self {
             Self::Cluster => layout::SVC,
             Self::Local => layout::SVC_X,
@@ -108,7 +108,7 @@ impl Lane {
     }
 
     /// The map of endpoints.
-    pub(crate) const fn endpoints(self) -> &'static str {
+    pub const fn endpoints(self) -> &'static str {
         match self {
             Self::Cluster => layout::EP,
             Self::Local => layout::EP_L,

@@ -1,6 +1,8 @@
 //! The dataplane on a real kernel, in namespaces of its own. Needs root.
+#![allow(clippy::unwrap_used)]
 
 mod bed;
+mod edits;
 mod probe;
 mod senders;
 mod tables;

@@ -1,0 +1,125 @@
+//! What is refused, held or not acknowledged stays with its Service and its time.
+
+use signpost_forward::{Forward, Options, Outcome};
+use signpost_netlink::nf_tables::CommitError;
+use signpost_nft::{Change, Part, Type};
+use signpost_plan::{Backend, Entry, Outsiders, Protocol, Scope, Table};
+
+use crate::recorder::Recorder;
+use crate::world::key;
+
+fn table(service: u8, vip: u8) -> Table {
+    let address = [203, 0, 113, vip].into();
+    let backend = Backend { address: [10, 244, 0, vip].into(), port: 8080, local: true };
+    let entry = Entry {
+        address,
+        protocol: Protocol::Tcp,
+        port: 80,
+        cluster: vec![backend],
+        outsiders: Outsiders::AsCluster,
+    };
+    Table { service: key(service), entries: vec![entry] }
+}
+
+fn started() -> (Recorder, Forward<Recorder>) {
+    let kernel = Recorder::default();
+    let mut forward = Forward::with_kernel(kernel.clone(), Options::default()).unwrap();
+    forward.sync(Vec::new(), &Scope::default());
+    (kernel, forward)
+}
+
+fn acknowledged(outcome: &Outcome) -> Vec<&str> {
+    outcome.acknowledged.iter().map(|(service, _)| &*service.name).collect()
+}
+
+/// Refuses what concerns 203.0.113.2.
+fn refuses(change: &Change) -> Option<i32> {
+    let Change::AddElements(set, elements) = change else { return None };
+    let types = [Type::Ipv4Addr, Type::InetProto, Type::InetService];
+    let hit = elements.iter().any(|element| match element.key.parts(&types).as_deref() {
+        Some([Part::Ipv4(address), ..]) => address.octets()[3] == 2,
+        _ => false,
+    });
+    (&**set == "svc" && hit).then_some(libc::ENOSPC)
+}
+
+#[test]
+fn a_refused_service_keeps_no_other_out() {
+    let (kernel, mut forward) = started();
+    kernel.0.borrow_mut().refuses = Some(refuses);
+    let all = (1..=3).map(|n| (key(n), Some(table(n, n)))).collect();
+    let outcome = forward.apply(all, &Scope::default());
+    assert_eq!(acknowledged(&outcome), ["s1", "s3"]);
+    assert_eq!(outcome.refused, [(key(2), libc::ENOSPC)]);
+    assert!(outcome.in_flight.is_empty() && outcome.trouble.is_none());
+    // Once the kernel can, it gets in.
+    kernel.0.borrow_mut().refuses = None;
+    let outcome = forward.apply(vec![(key(2), Some(table(2, 2)))], &Scope::default());
+    assert_eq!(acknowledged(&outcome), ["s2"]);
+}
+
+#[test]
+fn a_frontend_that_another_service_has_is_refused() {
+    let (_kernel, mut forward) = started();
+    forward.apply(vec![(key(1), Some(table(1, 1)))], &Scope::default());
+    let outcome = forward
+        .apply(vec![(key(2), Some(table(2, 1))), (key(3), Some(table(3, 3)))], &Scope::default());
+    assert_eq!(outcome.refused, [(key(2), libc::EEXIST)]);
+    assert_eq!(acknowledged(&outcome), ["s3"]);
+    // A frontend moves from one Service to another in one step.
+    let moved = vec![(key(1), None), (key(2), Some(table(2, 1)))];
+    let outcome = forward.apply(moved, &Scope::default());
+    assert_eq!(acknowledged(&outcome), ["s1", "s2"]);
+}
+
+#[test]
+fn what_is_not_acknowledged_stays_wanted() {
+    let (kernel, mut forward) = started();
+    kernel.0.borrow_mut().fails.push(CommitError::NoAck);
+    let outcome = forward.apply(vec![(key(1), Some(table(1, 1)))], &Scope::default());
+    assert!(outcome.acknowledged.is_empty() && outcome.trouble.is_some());
+    assert_eq!(outcome.in_flight, [key(1)]);
+    let outcome = forward.apply(Vec::new(), &Scope::default());
+    assert_eq!(acknowledged(&outcome), ["s1"]);
+}
+
+#[test]
+fn held_writes_wait_and_the_last_wish_counts() {
+    let (kernel, mut forward) = started();
+    let generation = kernel.0.borrow().paper.generation;
+    forward.hold(true);
+    forward.apply(vec![(key(1), Some(table(1, 1)))], &Scope::default());
+    let outcome = forward.apply(vec![(key(1), Some(table(1, 2)))], &Scope::default());
+    assert_eq!(outcome.in_flight, [key(1)]);
+    assert_eq!(kernel.0.borrow().paper.generation, generation);
+    forward.hold(false);
+    let outcome = forward.apply(Vec::new(), &Scope::default());
+    assert_eq!(outcome.acknowledged, [(key(1), Some(table(1, 2)))]);
+    assert_eq!(kernel.0.borrow().paper.generation, generation + 1);
+}
+
+#[test]
+fn nothing_is_changed_before_the_first_complete_set() {
+    let kernel = Recorder::default();
+    let mut forward = Forward::with_kernel(kernel.clone(), Options::default()).unwrap();
+    let outcome = forward.apply(vec![(key(1), Some(table(1, 1)))], &Scope::default());
+    assert_eq!(outcome.in_flight, [key(1)]);
+    assert_eq!(kernel.0.borrow().paper.generation, 0);
+}
+
+#[test]
+fn the_next_call_removes_what_the_second_transaction_left() {
+    let (kernel, mut forward) = started();
+    forward.apply(vec![(key(1), Some(table(1, 1)))], &Scope::default());
+    // The stack is popped from its end: the first transaction passes, the second fails.
+    kernel.0.borrow_mut().fails = Vec::new();
+    kernel.0.borrow_mut().refuses = Some(|change| {
+        matches!(change, Change::DeleteElements(set, _) if &**set == "ep").then_some(libc::EINTR)
+    });
+    let outcome = forward.apply(vec![(key(1), None)], &Scope::default());
+    assert_eq!(outcome.acknowledged, [(key(1), None)]);
+    assert_eq!(kernel.0.borrow().paper.contents().unwrap().1["ep"].len(), 1);
+    kernel.0.borrow_mut().refuses = None;
+    forward.apply(Vec::new(), &Scope::default());
+    assert_eq!(kernel.0.borrow().paper.contents().unwrap().1["ep"].len(), 0);
+}
