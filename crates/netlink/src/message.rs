@@ -95,6 +95,12 @@ impl Writer {
         self.pad();
     }
 
+    /// Attributes that were read elsewhere.
+    pub(crate) fn raw(&mut self, attributes: &[u8]) {
+        self.buffer.extend_from_slice(attributes);
+        self.pad();
+    }
+
     pub(crate) fn string(&mut self, kind: u16, value: &str) {
         self.attribute_header(kind, value.len() + 1);
         self.buffer.extend_from_slice(value.as_bytes());

@@ -139,3 +139,8 @@ impl AsFd for Socket {
         self.fd.as_fd()
     }
 }
+
+/// ENOBUFS, or a datagram larger than the kernel sends.
+pub(crate) fn lost_events(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENOBUFS) || error.kind() == io::ErrorKind::InvalidData
+}

@@ -1,5 +1,7 @@
 //! nf_tables against this kernel and the nft program.
 
+#![allow(clippy::unwrap_used)]
+
 mod namespace;
 mod sample;
 

@@ -2,8 +2,6 @@
 
 use std::io;
 
-use crate::message::Malformed;
-
 /// A transaction of which nothing was applied, or whose fate is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
@@ -33,23 +31,6 @@ pub struct Refusal {
     pub element: Option<usize>,
     /// The errno.
     pub errno: i32,
-}
-
-/// Why a table could not be read.
-#[derive(Debug, thiserror::Error)]
-pub enum ReadError {
-    /// Others changed rules during each attempt.
-    #[error("nf_tables changed during each of {0} attempts to read it")]
-    Changing(usize),
-    /// The kernel refused.
-    #[error("reading nf_tables: {}", io::Error::from_raw_os_error(*.0))]
-    Refused(i32),
-    /// The kernel sent what can't be understood.
-    #[error(transparent)]
-    Malformed(#[from] Malformed),
-    /// The socket failed.
-    #[error("netlink socket: {0}")]
-    Io(#[from] io::Error),
 }
 
 fn first(refusals: &[Refusal]) -> String {

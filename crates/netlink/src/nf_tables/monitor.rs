@@ -8,7 +8,7 @@ use signpost_nft::{Element, Family};
 
 use super::{constants as nf, decode};
 use crate::message::{Malformed, Message, Messages, be32, string};
-use crate::socket::{DATAGRAM, Socket};
+use crate::socket::{DATAGRAM, Socket, lost_events};
 
 /// NFNLGRP_NFTABLES, as a mask.
 const GROUP: u32 = 1 << (7 - 1);
@@ -120,11 +120,6 @@ impl AsFd for Monitor {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
-}
-
-/// ENOBUFS, or a datagram larger than the kernel sends.
-fn lost_events(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(libc::ENOBUFS) || error.kind() == io::ErrorKind::InvalidData
 }
 
 /// `None`: of another table, or of a kind that says nothing about rules.

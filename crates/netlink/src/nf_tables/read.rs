@@ -1,21 +1,17 @@
 //! A table read back from the kernel.
 
 use std::collections::BTreeMap;
-use std::io;
-use std::time::Duration;
 
 use signpost_nft::{Element, Family, Set, SetValue, Table};
 
 use super::constants as nf;
-use super::error::ReadError;
 use super::session::Session;
 use super::{decode, expressions};
-use crate::message::{self, Attributes, Malformed, Messages, Writer};
+use crate::message::{self, Attributes, Malformed, Writer};
+use crate::request::{self, Failed, ReadError};
 
 /// On a busy node others change their rules too, and each change makes a reading void.
 const ATTEMPTS: usize = 16;
-/// The kernel answers as it is read: it is never slow.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The elements of a table's sets, by set; sorted by key, and an end of a range before the start
 /// of the next.
@@ -45,15 +41,16 @@ impl Session {
 
     /// The number of the last transaction in this network namespace, anybody's.
     pub fn generation(&mut self) -> Result<u32, ReadError> {
-        let mut generation = None;
         let request = Request { kind: nf::GET_GENERATION, flags: message::ACK, family: 0 };
-        self.ask(request, &[], |attributes| {
-            let [_, id] = attributes.by_type()?;
-            generation = Some(message::be32(id.ok_or(Malformed("a generation without number"))?)?);
-            Ok(())
+        request::steadily(ATTEMPTS, || {
+            let mut generation = None;
+            self.ask(request, &[], |attributes| {
+                let [_, id] = attributes.by_type()?;
+                generation = id.map(message::be32).transpose()?;
+                Ok(())
+            })?;
+            Ok(generation.ok_or(Malformed("a generation without number"))?)
         })
-        .map_err(ReadError::from)?;
-        Ok(generation.ok_or(Malformed("no generation"))?)
     }
 
     fn attempt(&mut self, family: Family, name: &str) -> Result<Option<(Table, Elements)>, Failed> {
@@ -165,8 +162,6 @@ impl Session {
         Ok(elements)
     }
 
-    /// Sends a request and hands each answer on, until the last one is read also after an error: an
-    /// unfinished dump would block the next.
     fn ask(
         &mut self,
         request: Request,
@@ -175,45 +170,10 @@ impl Session {
     ) -> Result<(), Failed> {
         let sequence = self.sequence;
         self.sequence += 1;
-        self.socket.send(request.write(sequence, names).as_slice()).map_err(ReadError::Io)?;
-        let mut failed = None;
-        loop {
-            let Some(datagram) = self.socket.receive(&mut self.buffer).map_err(ReadError::Io)?
-            else {
-                if self.socket.wait(ANSWER_TIMEOUT).map_err(ReadError::Io)? {
-                    continue;
-                }
-                return Err(ReadError::Io(io::ErrorKind::TimedOut.into()).into());
-            };
-            for message in Messages::new(datagram) {
-                let message = message.map_err(ReadError::from)?;
-                if message.sequence != sequence {
-                    continue;
-                }
-                if message.flags & message::DUMP_INTERRUPTED != 0 {
-                    failed = Some(Failed::Interrupted);
-                }
-                match message.kind {
-                    message::DONE => {
-                        return match message::done_errno(message.payload) {
-                            0 => failed.map_or(Ok(()), Err),
-                            errno => Err(ReadError::Refused(errno).into()),
-                        };
-                    }
-                    message::ERROR => {
-                        return match message::errno(message.payload).map_err(ReadError::from)? {
-                            0 => failed.map_or(Ok(()), Err),
-                            errno => Err(ReadError::Refused(errno).into()),
-                        };
-                    }
-                    _ if failed.is_some() => {}
-                    _ => {
-                        let read = decode::split(message.payload).and_then(|(_, all)| each(all));
-                        failed = read.err().map(|error| ReadError::from(error).into());
-                    }
-                }
-            }
-        }
+        let request = request.write(sequence, names);
+        request::ask(&self.socket, &mut self.buffer, request.as_slice(), sequence, |message| {
+            each(decode::split(message.payload)?.1)
+        })
     }
 }
 
@@ -239,27 +199,5 @@ impl Request {
         }
         writer.end();
         writer
-    }
-}
-
-/// An attempt that failed.
-enum Failed {
-    /// NLM_F_DUMP_INTR
-    Interrupted,
-    Other(ReadError),
-}
-
-impl From<ReadError> for Failed {
-    fn from(error: ReadError) -> Self {
-        Self::Other(error)
-    }
-}
-
-impl From<Failed> for ReadError {
-    fn from(failed: Failed) -> Self {
-        match failed {
-            Failed::Interrupted => Self::Changing(1),
-            Failed::Other(error) => error,
-        }
     }
 }
