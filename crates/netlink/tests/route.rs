@@ -4,7 +4,10 @@
 
 mod namespace;
 
+use std::os::fd::AsFd;
+
 use namespace::{in_new, sh};
+use nix::poll::{PollFd, PollFlags, poll};
 use signpost_netlink::route::{
     DefaultRoute, Event, Kind, Link, Monitor, read_default_routes, read_links,
 };
@@ -49,17 +52,17 @@ fn links_are_read_with_addresses_carrier_and_forwarding() {
 fn default_routes_are_read_with_their_gateways() {
     in_new(|| {
         assert_eq!(read_default_routes().unwrap(), []);
-        sh("ip link add a type veth peer name b
-            ip link set a up; ip link set b up
-            ip addr add 192.0.2.1/24 dev a
-            ip addr add 198.51.100.1/24 dev b
-            ip addr add 2001:db8::1/64 dev a nodad
+        sh("ip link add up0 type veth peer name peer0
+            ip link set up0 up; ip link set peer0 up
+            ip addr add 192.0.2.1/24 dev up0
+            ip addr add 198.51.100.1/24 dev peer0
+            ip addr add 2001:db8::1/64 dev up0 nodad
             ip route add 203.0.113.0/24 via 192.0.2.9
             ip route add default table 7 via 192.0.2.9
             ip route add default nexthop via 192.0.2.254 nexthop via 198.51.100.254
-            ip route add default dev b metric 77
+            ip route add default dev peer0 metric 77
             ip -6 route add default via 2001:db8::fe");
-        let (a, b) = (link("a").index, link("b").index);
+        let (a, b) = (link("up0").index, link("peer0").index);
         let route = |ipv6, link, gateway: Option<&str>| DefaultRoute {
             ipv6,
             link,
@@ -80,28 +83,29 @@ fn default_routes_are_read_with_their_gateways() {
 #[test]
 fn the_monitor_tells_of_carrier_addresses_routes_and_forwarding() {
     in_new(|| {
-        sh("ip link add a address 02:00:00:00:00:01 type veth peer name b
-            ip link set a up; ip link set b up");
-        let index = link("a").index;
+        sh("ip link add up0 address 02:00:00:00:00:01 type veth peer name peer0
+            ip link set up0 up; ip link set peer0 up");
+        let index = link("up0").index;
         let mut monitor = Monitor::open().unwrap();
-        let mut after = |command: &str| {
+        let mut tells = |command: &str, event: Event| {
             sh(command);
-            monitor.drain().unwrap()
+            while !monitor.drain().unwrap().contains(&event) {
+                // linkwatch may hold the news of a carrier back for a second.
+                let mut fds = [PollFd::new(monitor.as_fd(), PollFlags::POLLIN)];
+                assert_eq!(poll(&mut fds, 10_000u16).unwrap(), 1, "{command}: no {event:?}");
+            }
         };
         let mac = Some([2, 0, 0, 0, 0, 1]);
-        assert!(after("ip link set b down").contains(&Event::Link { index, up: false, mac }));
-        assert!(after("ip link set b up").contains(&Event::Link { index, up: true, mac }));
-        let changed = after("ip link set a address 02:00:00:00:00:02");
+        tells("ip link set peer0 down", Event::Link { index, up: false, mac });
+        tells("ip link set peer0 up", Event::Link { index, up: true, mac });
         let mac = Some([2, 0, 0, 0, 0, 2]);
-        assert!(changed.contains(&Event::Link { index, up: true, mac }));
-        assert!(after("ip addr add 192.0.2.1/24 dev a").contains(&Event::Address(index)));
-        let changed = after("ip route add 203.0.113.0/24 via 192.0.2.9");
-        assert!(!changed.contains(&Event::DefaultRoute));
-        let changed = after("ip route add default via 192.0.2.9");
-        assert!(changed.contains(&Event::DefaultRoute));
-        assert!(after("ip route del default").contains(&Event::DefaultRoute));
-        let sysctl = "echo 1 > /proc/sys/net/ipv4/conf/a/forwarding";
-        assert!(after(sysctl).contains(&Event::Forwarding(index)));
-        assert!(after("ip link del a").contains(&Event::LinkGone(index)));
+        let changed = Event::Link { index, up: true, mac };
+        tells("ip link set up0 address 02:00:00:00:00:02", changed);
+        tells("ip addr add 192.0.2.1/24 dev up0", Event::Address(index));
+        tells("ip route add default via 192.0.2.9", Event::DefaultRoute);
+        tells("ip route del default", Event::DefaultRoute);
+        let sysctl = "echo 1 > /proc/sys/net/ipv4/conf/up0/forwarding";
+        tells(sysctl, Event::Forwarding(index));
+        tells("ip link del up0", Event::LinkGone(index));
     });
 }

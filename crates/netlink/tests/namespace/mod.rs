@@ -1,5 +1,7 @@
 //! Runs a test in a network namespace of its own.
 
+#![allow(dead_code)] // Not every test needs every one.
+
 use std::io::Write;
 use std::process::{Command, Stdio};
 
@@ -25,7 +27,7 @@ pub(crate) fn sh(line: &str) -> String {
 
 /// Runs a shell line in this thread's namespace: success, output, errors.
 pub(crate) fn try_sh(line: &str) -> (bool, String, String) {
-    let output = Command::new("sh").args(["-c", line]).output().unwrap();
+    let output = Command::new("sh").args(["-ec", line]).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.success(), text(output.stdout), text(output.stderr))
 }
