@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use signpost_lab::demo::{Act, black_hole, picture};
+use signpost_lab::demo::{Act, black_hole, picture, with_agents};
 use signpost_lab::{Lab, LabName, Scoped, Topology};
 
 #[derive(Args)]
@@ -29,7 +29,10 @@ enum Output {
 pub(super) fn run(demo: &Demo, out: &mut impl Write) -> Result<ExitCode> {
     let start = Instant::now();
     let text = demo.output == Output::Text;
-    let lab = Scoped(Lab::up(&demo.name, Topology::default(), super::options(false, Vec::new())?)?);
+    // Nothing shall come home in the middle of another act.
+    let patient = ["--preempt-delay-ms", "600000"].map(str::to_owned).to_vec();
+    let options = super::options(false, patient)?;
+    let mut lab = Scoped(Lab::up(&demo.name, Topology::default(), options)?);
     if text {
         writeln!(
             out,
@@ -40,7 +43,7 @@ pub(super) fn run(demo: &Demo, out: &mut impl Write) -> Result<ExitCode> {
         write!(out, "{}", picture(lab.topology(), &["b1", "c1"]))?;
     }
     let mut acts: Vec<Act> = Vec::new();
-    let mut show = |out: &mut dyn Write, act: Act| -> Result<()> {
+    let mut show = |act: Act| -> Result<()> {
         if text {
             write!(out, "{}", act.text())?;
             out.flush()?;
@@ -48,7 +51,8 @@ pub(super) fn run(demo: &Demo, out: &mut impl Write) -> Result<ExitCode> {
         acts.push(act);
         Ok(())
     };
-    show(out, black_hole(&lab)?)?;
+    show(black_hole(&lab)?)?;
+    with_agents(&mut lab, &mut show)?;
     let holds = acts.iter().all(Act::holds);
     let seconds = start.elapsed().as_secs_f64();
     if text {

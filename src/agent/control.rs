@@ -1,0 +1,334 @@
+//! The control loop: absorbs events, re-plans what they touch, writes the kernel, tells the wire.
+//!
+//! Withdrawals leave before rules go; announcements leave after the kernel's acknowledgement. Each
+//! turn renews the lease without which the wire withdraws everything on its own.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signalfd::SignalFd;
+use signpost_forward::{Damage, Endpoint, Forward, Frontend};
+use signpost_netlink::{conntrack, nf_tables, route};
+use signpost_nft::Family;
+use signpost_plan::world::Touched;
+use signpost_plan::{NodeName, Scope, scope};
+use signpost_speaker::{self as speaker, Command, Gate};
+
+use super::clock;
+use super::fault::Hang;
+use super::inbox::{Inbox, Sender};
+use super::outside::{Connection, Reply};
+use super::request::{Fault, Request};
+use super::state::State;
+use super::status;
+use super::wire::Wire;
+use crate::watch::SourceEvent;
+
+/// Everything that control hears, beside the kernel.
+pub(crate) enum Event {
+    Source(SourceEvent),
+    Wire(speaker::Event),
+    Request(Connection, Request),
+}
+
+/// A repair that the kernel has not acknowledged by then is no repair: stop attracting traffic.
+const REPAIR_PATIENCE: Duration = Duration::from_millis(20);
+
+/// How long the members keep this node's addresses for it while its agent restarts.
+pub(crate) const BACK_IN: Duration = Duration::from_secs(3);
+
+pub(crate) struct Control {
+    pub(crate) state: State,
+    pub(crate) inbox: Inbox<Event>,
+    pub(crate) outside: Sender<Reply>,
+    pub(crate) wire: Wire,
+    pub(crate) forward: Forward,
+    pub(crate) rules: nf_tables::Monitor,
+    pub(crate) routes: route::Monitor,
+    pub(crate) signals: SignalFd,
+    /// For how long the wire believes that this loop lives.
+    pub(crate) lease: Duration,
+    pub(crate) lab_faults: bool,
+    pub(crate) hang: Arc<Hang>,
+    /// Handed to the agent that takes over.
+    pub(crate) hold: Vec<OwnedFd>,
+    pub(crate) told: Told,
+    /// Who is a pod here, as the kernel was told.
+    pub(crate) scope: Scope,
+    /// No complete set of tables was given to the kernel yet.
+    pub(crate) unsynced: bool,
+}
+
+/// What the wire was told last, so that it is told only news.
+#[derive(Default)]
+pub(crate) struct Told {
+    links: Option<Vec<speaker::Link>>,
+    peers: Option<Vec<(NodeName, std::net::IpAddr)>>,
+}
+
+impl Control {
+    /// Runs until a signal or a successor ends it.
+    pub(crate) fn run(mut self) -> Result<()> {
+        self.read_host();
+        loop {
+            self.wait()?;
+            self.renew_lease();
+            if self.signals.read_signal().context("signalfd")?.is_some() {
+                return self.leave();
+            }
+            let mut touched = Touched::default();
+            self.inbox.silence();
+            while let Some(event) = self.inbox.next() {
+                touched.merge(self.absorb(event)?);
+            }
+            let changed = self.routes.drain().context("rtnetlink events")?;
+            if !changed.is_empty() {
+                touched.merge(self.read_host());
+            }
+            self.turn(&touched);
+            self.watch_rules()?;
+        }
+    }
+
+    fn wait(&self) -> Result<()> {
+        // A third of the lease: two turns may come late before the wire withdraws.
+        let timeout = PollTimeout::try_from(self.lease / 3).unwrap_or(PollTimeout::MAX);
+        let mut fds = [
+            PollFd::new(self.inbox.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.rules.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.routes.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
+        ];
+        match poll(&mut fds, timeout) {
+            Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+            Err(e) => Err(e).context("poll"),
+        }
+    }
+
+    fn renew_lease(&self) {
+        self.wire.send(Command::Lease(clock::now() + self.lease));
+    }
+
+    fn absorb(&mut self, event: Event) -> Result<Touched> {
+        Ok(match event {
+            Event::Source(SourceEvent::Changes(changes)) => {
+                self.renew_lease();
+                self.state.changes(changes)
+            }
+            Event::Source(SourceEvent::Diagnostics(d)) => {
+                for new in d.iter().filter(|d| !self.state.source.contains(d)) {
+                    tracing::warn!("{new}");
+                }
+                self.state.source = d;
+                Touched::default()
+            }
+            Event::Source(SourceEvent::Complete) => {
+                self.check_node()?;
+                self.state.complete = true;
+                Touched { all: true, ..Touched::default() }
+            }
+            Event::Source(SourceEvent::Failed(why)) => bail!("the source: {why}"),
+            Event::Wire(e) => self.state.wire(e),
+            Event::Request(from, request) => self.request(from, request)?,
+        })
+    }
+
+    /// A name that no Node bears would make every endpoint a remote one.
+    fn check_node(&self) -> Result<()> {
+        let node = &self.state.node;
+        if self.state.world.node(node).is_some() {
+            return Ok(());
+        }
+        let known: Vec<_> = self.state.world.nodes().map(|n| n.name.to_string()).collect();
+        if known.is_empty() {
+            bail!("no Node object is in the source: write one for `{node}`, with its InternalIP");
+        }
+        bail!("no Node is named `{node}`: --node is one of {}", known.join(", "));
+    }
+
+    /// Plans what was touched: withdrawals, rules, announcements.
+    fn turn(&mut self, touched: &Touched) {
+        // What the kernel has not acknowledged yet is tried again each turn.
+        if !self.state.complete || (touched.is_empty() && !self.unfinished()) {
+            return;
+        }
+        if touched.scope || touched.all {
+            self.scope = scope(&self.state.world);
+            self.tell_links();
+        }
+        let orders = self.state.gates(touched);
+        let withdraws = orders.iter().any(|(_, g)| *g == Gate::Shut);
+        self.gates(orders);
+        if withdraws {
+            self.wire.flush();
+        }
+        let wanted = self.state.wanted(touched);
+        let outcome = if std::mem::take(&mut self.unsynced) {
+            // The first complete set: what a former process left and is not in it goes.
+            self.forward.sync(wanted.into_iter().filter_map(|(_, t)| t).collect(), &self.scope)
+        } else {
+            self.forward.apply(wanted, &self.scope)
+        };
+        self.absorb_outcome(outcome);
+        self.renew_lease();
+    }
+
+    /// Whether the kernel still lacks something that it should have.
+    fn unfinished(&self) -> bool {
+        !self.state.in_flight.is_empty() || !self.state.observed.damaged.is_empty()
+    }
+
+    fn absorb_outcome(&mut self, outcome: signpost_forward::Outcome) {
+        for (key, errno) in &outcome.refused {
+            let e = std::io::Error::from_raw_os_error(*errno);
+            tracing::error!("Service {key}: the kernel refuses its rules: {e}");
+        }
+        if let Some(e) = &outcome.trouble {
+            tracing::error!("the rules cannot be written: {e}");
+        }
+        forget_connections(&outcome.gone);
+        let mut touched = self.state.outcome(outcome);
+        if self.forward.is_certain() {
+            touched.addresses.append(&mut self.state.observed.damaged);
+        }
+        let orders = self.state.gates(&touched);
+        self.gates(orders);
+    }
+
+    fn gates(&self, orders: Vec<(std::net::IpAddr, Gate)>) {
+        for (a, gate) in orders {
+            self.wire.send(Command::Gate(a, gate));
+        }
+    }
+
+    /// Reads the interfaces and routes of this node.
+    fn read_host(&mut self) -> Touched {
+        match super::host::read() {
+            Ok(host) => self.state.host(host),
+            Err(e) => {
+                // What was known stays; the next event reads again.
+                tracing::error!("cannot read the interfaces: {e}");
+                Touched::default()
+            }
+        }
+    }
+
+    fn tell_links(&mut self) {
+        let links = super::host::links(&self.state.world);
+        if self.told.links.as_ref() != Some(&links) {
+            self.wire.send(Command::Links(links.clone()));
+            self.told.links = Some(links);
+        }
+        let peers = super::host::peers(&self.state.world, &self.state.node);
+        if self.told.peers.as_ref() != Some(&peers) {
+            self.wire.send(Command::Peers(peers.clone()));
+            self.told.peers = Some(peers);
+        }
+    }
+
+    /// Others' edits of our rules: announced all the while, and repaired at once.
+    fn watch_rules(&mut self) -> Result<()> {
+        let events = self.rules.drain().context("nf_tables events")?;
+        if events.is_empty() || !self.state.complete {
+            return Ok(());
+        }
+        let damage = self.forward.foreign(&events);
+        if damage.is_none() {
+            return Ok(());
+        }
+        let damaged = match damage {
+            Damage { all: true, .. } => self.state.open(),
+            Damage { all: false, ref addresses } => addresses.clone(),
+        };
+        if events.iter().all(|e| matches!(e, nf_tables::Event::Overrun)) {
+            // Events were lost, which is no sign that rules were: read, and mend what differs.
+            tracing::warn!("nf_tables events were lost: reading the table");
+        } else {
+            tracing::warn!("somebody edited table `signpost`: repairing the rules of {damaged:?}");
+            let orders = self.state.repairing(&damaged, clock::now() + REPAIR_PATIENCE);
+            self.gates(orders);
+        }
+        self.state.observed.damaged.extend(damaged);
+        let outcome = self.forward.repair(&damage);
+        self.absorb_outcome(outcome);
+        Ok(())
+    }
+
+    fn request(&mut self, from: Connection, request: Request) -> Result<Touched> {
+        let mut touched = Touched::default();
+        let reply = match request {
+            Request::Status => status::report(&self.state, &self.forward),
+            Request::Drain => {
+                touched = self.state.drained(true);
+                serde_json::json!({ "drained": true })
+            }
+            Request::Undrain => {
+                touched = self.state.drained(false);
+                serde_json::json!({ "drained": false })
+            }
+            Request::Takeover => {
+                self.wire.send(Command::Leave(Some(BACK_IN)));
+                self.wire.flush();
+                let mut fds = std::mem::take(&mut self.hold);
+                let session = self.forward.session().as_fd();
+                fds.push(session.try_clone_to_owned().context("the table's socket")?);
+                self.outside.send(Reply::HandOver(from, "{}".into(), fds));
+                tracing::info!("handed over");
+                return Ok(touched);
+            }
+            Request::Fault { .. } if !self.lab_faults => {
+                serde_json::json!({ "error": "faults are for the lab" })
+            }
+            Request::Fault { fault } => {
+                match fault {
+                    Fault::HoldWrites => self.forward.hold(true),
+                    Fault::ReleaseWrites => {
+                        self.forward.hold(false);
+                        touched.all = true;
+                    }
+                    Fault::HangControl => {
+                        self.outside.send(Reply::Line(from, "{}".into()));
+                        self.hang.set(true);
+                        self.hang.wait();
+                        return Ok(touched);
+                    }
+                    Fault::ReleaseControl => {}
+                }
+                serde_json::json!({})
+            }
+        };
+        self.outside.send(Reply::Line(from, reply.to_string()));
+        Ok(touched)
+    }
+
+    /// Ends: the members keep our addresses for a moment, the kernel keeps our rules.
+    fn leave(mut self) -> Result<()> {
+        self.wire.send(Command::Leave(Some(BACK_IN)));
+        self.wire.flush();
+        tracing::info!(
+            "stopped; the rules stay, and so do the addresses for {} s: `signpost drain` first \
+             moves them, `signpost agent --cleanup` removes the rules",
+            BACK_IN.as_secs()
+        );
+        Ok(())
+    }
+}
+
+/// UDP has no end of a connection: what still leads to an endpoint that went away must be
+/// forgotten, or its clients would stay with it for ever.
+fn forget_connections(gone: &[(Frontend, Endpoint)]) {
+    if gone.is_empty() {
+        return;
+    }
+    let flows = |(f, endpoint): &(Frontend, Endpoint)| conntrack::UdpFlows {
+        service: (f.address, f.port).into(),
+        endpoint: (*endpoint).into(),
+    };
+    let stale: Vec<_> = gone.iter().map(flows).collect();
+    if let Err(e) = conntrack::delete_udp(Family::Ip, &stale) {
+        tracing::warn!("connections to endpoints that went away stay in conntrack: {e}");
+    }
+}

@@ -1,0 +1,174 @@
+//! The node's agent: three threads, each with one inbox of one enum.
+//!
+//! **wire** moves bytes for the speaker, **control** decides and writes the kernel, **outside**
+//! follows the source and answers people.
+
+mod clock;
+mod control;
+mod fault;
+mod host;
+mod inbox;
+pub(crate) mod key;
+mod outside;
+mod request;
+mod state;
+mod status;
+mod takeover;
+mod wire;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use ipnet::IpNet;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use ring::rand::{SecureRandom, SystemRandom};
+use signpost_forward::{self as forward, Forward, TableOwner};
+use signpost_netlink::{nf_tables, route};
+use signpost_nft::Family;
+use signpost_plan::{NodeName, Scope};
+use signpost_speaker::{Config, Key, Speaker};
+
+use crate::watch::dir::Dir;
+
+/// What a person asked for.
+pub(crate) struct Options {
+    pub(crate) source: PathBuf,
+    pub(crate) node: NodeName,
+    pub(crate) key: Option<Key>,
+    pub(crate) mesh_port: u16,
+    pub(crate) mesh_interval: Duration,
+    pub(crate) mesh_multiplier: u8,
+    pub(crate) preempt_delay: Duration,
+    pub(crate) table_owner: bool,
+    pub(crate) pod_cidrs: Vec<IpNet>,
+    pub(crate) socket: PathBuf,
+    pub(crate) takeover: bool,
+    pub(crate) lab_faults: bool,
+}
+
+pub(crate) fn run(o: Options) -> Result<ExitCode> {
+    log();
+    let dir = Dir::open(&o.source)?;
+    check_capabilities()?;
+    // Blocked before any thread starts, so that they reach only the descriptor.
+    let mut mask = SigSet::empty();
+    mask.add(Signal::SIGTERM);
+    mask.add(Signal::SIGINT);
+    mask.thread_block()?;
+    let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+
+    let hold = takeover::acquire(&o.socket, o.takeover)?;
+    let mesh = wire::socket::Mesh::open(o.mesh_port).map_err(|e| match e.kind() {
+        std::io::ErrorKind::AddrInUse => anyhow!(
+            "UDP port {} is taken by another program: stop it, or give every node another \
+             --mesh-port",
+            o.mesh_port
+        ),
+        _ => anyhow!(e).context(format!("the mesh's UDP port {}", o.mesh_port)),
+    })?;
+    let mut rules =
+        nf_tables::Monitor::open(Family::Ip, forward::TABLE).context("nf_tables events")?;
+    let routes = route::Monitor::open().context("rtnetlink events")?;
+    let table_owner = if o.table_owner { TableOwner::Auto } else { TableOwner::Off };
+    let options = forward::Options { table_owner, ..forward::Options::default() };
+    let forward = match hold.session {
+        Some(fd) => {
+            let session = nf_tables::Session::from_fd(fd).context("the table's socket")?;
+            Forward::with_session(session, options)?
+        }
+        None => Forward::open(options)?,
+    };
+
+    rules.ignore(forward.session().portid());
+    let (control_tx, control_inbox) = inbox::inbox()?;
+    let (outside_tx, outside_inbox) = inbox::inbox()?;
+    let detection = o.mesh_interval * u32::from(o.mesh_multiplier);
+    let config = Config {
+        interval: o.mesh_interval,
+        multiplier: o.mesh_multiplier,
+        preempt_delay: o.preempt_delay,
+        ..Config::new(o.node.clone(), random()?, o.key, random()?)
+    };
+    let parts = wire::Parts { speaker: Speaker::new(config), mesh };
+    let wire = wire::start(parts, control_tx.clone(), control::Event::Wire)?;
+    let hang = Arc::new(fault::Hang::default());
+    let outside = outside::Outside {
+        dir,
+        listener: hold.listener.try_clone()?,
+        inbox: outside_inbox,
+        control: control_tx,
+        hang: Arc::clone(&hang),
+    };
+    std::thread::Builder::new().name("outside".into()).spawn(move || outside.run())?;
+    let mut state = state::State::new(o.node);
+    state.world.set_pod_cidrs(o.pod_cidrs);
+    control::Control {
+        state,
+        inbox: control_inbox,
+        outside: outside_tx,
+        wire,
+        forward,
+        rules,
+        routes,
+        signals,
+        lease: detection,
+        lab_faults: o.lab_faults,
+        hang,
+        hold: vec![hold.lock, hold.listener.into()],
+        told: control::Told::default(),
+        scope: Scope::default(),
+        unsynced: true,
+    }
+    .run()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `--cleanup`: what Signpost put into this kernel goes, and nothing else.
+pub(crate) fn cleanup(socket: &Path) -> Result<ExitCode> {
+    use std::io::Write;
+    log();
+    check_capabilities()?;
+    // A running agent would put it back.
+    let _lock = takeover::acquire(socket, false)?;
+    let mut out = std::io::stdout();
+    match forward::cleanup()? {
+        0 => writeln!(out, "nothing of Signpost is in this kernel")?,
+        n => writeln!(out, "removed {n} nftables table(s)")?,
+    }
+    let _ = std::fs::remove_file(socket);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn log() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("SIGNPOST_LOG")
+        .unwrap_or_else(|_| "info".into());
+    // Already set: a second call in one process changes nothing.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .try_init();
+}
+
+fn check_capabilities() -> Result<()> {
+    if let Err(e) = wire::socket::probe_raw() {
+        if e.kind() == std::io::ErrorKind::PermissionDenied {
+            bail!(
+                "the agent needs CAP_NET_RAW and CAP_NET_ADMIN: run it as root, or give the \
+                 service both capabilities"
+            );
+        }
+        return Err(e).context("a packet socket (CONFIG_PACKET)");
+    }
+    Ok(())
+}
+
+fn random() -> Result<u64> {
+    let mut b = [0; 8];
+    SystemRandom::new().fill(&mut b).map_err(|_| anyhow!("the kernel gives no random bytes"))?;
+    Ok(u64::from_ne_bytes(b))
+}

@@ -1,0 +1,197 @@
+//! The outside thread: the source of objects, and the UNIX socket for `status`, `drain` and the
+//! agent that takes over.
+
+use std::collections::BTreeMap;
+use std::io::{self, IoSlice, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::time::Instant;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
+
+use super::control::Event;
+use super::fault::Hang;
+use super::inbox::{Inbox, Sender};
+use super::request::{Fault, Request};
+use crate::watch::SourceEvent;
+use crate::watch::dir::Dir;
+
+/// What control tells this thread.
+pub(crate) enum Reply {
+    /// The answer to a connection's request: one line.
+    Line(Connection, String),
+    /// The same, with descriptors for the agent that takes over; this process ends once they left.
+    HandOver(Connection, String, Vec<OwnedFd>),
+}
+
+/// Which connection asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Connection(u64);
+
+/// People and scripts; more at once are refused by closing.
+const CONNECTIONS_MAX: usize = 64;
+
+/// A request is one short line.
+const REQUEST_MAX: usize = 4096;
+
+pub(crate) struct Outside {
+    pub(crate) dir: Dir,
+    pub(crate) listener: UnixListener,
+    pub(crate) inbox: Inbox<Reply>,
+    pub(crate) control: Sender<Event>,
+    pub(crate) hang: Arc<Hang>,
+}
+
+struct Client {
+    stream: UnixStream,
+    request: Vec<u8>,
+    reply: Vec<u8>,
+    asked: bool,
+}
+
+impl Outside {
+    /// Runs until the process ends.
+    pub(crate) fn run(mut self) {
+        let control = self.control.clone();
+        let mut tell = |e| control.send(Event::Source(e));
+        self.dir.scan(&mut tell);
+        tell(SourceEvent::Diagnostics(self.dir.diagnostics()));
+        if self.dir.file_count() == 0 {
+            tell(SourceEvent::Failed(
+                "no manifests: no .yaml, .yml or .json file is there; write the Services, \
+                 EndpointSlices, Nodes, IPAddressPools and L2Advertisements to be served"
+                    .into(),
+            ));
+        } else {
+            tell(SourceEvent::Complete);
+        }
+        let mut clients = BTreeMap::new();
+        let mut next = 0;
+        loop {
+            let (dir, listener) = match self.wait(&clients) {
+                Ok(ready) => ready,
+                Err(e) => return tell(SourceEvent::Failed(format!("poll: {e}"))),
+            };
+            self.inbox.silence();
+            while let Some(reply) = self.inbox.next() {
+                answer(&mut clients, reply);
+            }
+            if dir || self.dir.deadline().is_some_and(|d| d <= Instant::now()) {
+                let mut changed = false;
+                self.dir.turn(&mut |e| {
+                    changed |= !matches!(&e, SourceEvent::Changes(c) if c.is_empty());
+                    tell(e);
+                });
+                tell(SourceEvent::Diagnostics(self.dir.diagnostics()));
+            }
+            if listener {
+                self.accept(&mut clients, &mut next);
+            }
+            clients.retain(|id, client| client.turn(*id, &self.control, &self.hang));
+        }
+    }
+
+    /// Waits for something to do; says whether the directory and the listener are ready.
+    fn wait(&self, clients: &BTreeMap<Connection, Client>) -> io::Result<(bool, bool)> {
+        let timeout = self.dir.deadline().map_or(PollTimeout::NONE, |d| {
+            // Rounded up: an early turn would find nothing settled and turn again.
+            let left = d.saturating_duration_since(Instant::now()).as_millis() + 1;
+            PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
+        });
+        let mut fds = vec![
+            PollFd::new(self.dir.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.listener.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.inbox.as_fd(), PollFlags::POLLIN),
+        ];
+        fds.extend(clients.values().map(|c| {
+            let wanted = if c.reply.is_empty() { PollFlags::POLLIN } else { PollFlags::POLLOUT };
+            PollFd::new(c.stream.as_fd(), wanted)
+        }));
+        match poll(&mut fds, timeout) {
+            Ok(_) => Ok((fds[0].any().unwrap_or(true), fds[1].any().unwrap_or(true))),
+            Err(nix::errno::Errno::EINTR) => Ok((false, false)),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn accept(&self, clients: &mut BTreeMap<Connection, Client>, next: &mut u64) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            if clients.len() >= CONNECTIONS_MAX || stream.set_nonblocking(true).is_err() {
+                continue;
+            }
+            *next += 1;
+            let client = Client { stream, request: Vec::new(), reply: Vec::new(), asked: false };
+            clients.insert(Connection(*next), client);
+        }
+    }
+}
+
+impl Client {
+    /// Moves bytes; `false` once the connection is over.
+    fn turn(&mut self, id: Connection, control: &Sender<Event>, hang: &Hang) -> bool {
+        if !self.reply.is_empty() {
+            return match self.stream.write(&self.reply) {
+                Ok(n) => {
+                    self.reply.drain(..n);
+                    !self.reply.is_empty()
+                }
+                Err(e) => e.kind() == io::ErrorKind::WouldBlock,
+            };
+        }
+        let mut buffer = [0; REQUEST_MAX];
+        loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return false,
+                Ok(n) => self.request.extend_from_slice(&buffer[..n]),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => return false,
+            }
+            if self.request.len() > REQUEST_MAX {
+                return false;
+            }
+        }
+        let Some(end) = self.request.iter().position(|b| *b == b'\n') else { return true };
+        if !self.asked {
+            self.asked = true;
+            match serde_json::from_slice::<Request>(&self.request[..end]) {
+                Ok(request) => {
+                    if request == (Request::Fault { fault: Fault::ReleaseControl }) {
+                        // Not by an event: the loop that should take it is the one that hangs.
+                        hang.set(false);
+                    }
+                    control.send(Event::Request(id, request));
+                }
+                Err(e) => {
+                    let e = serde_json::json!({ "error": format!("no such request: {e}") });
+                    self.reply = format!("{e}\n").into_bytes();
+                }
+            }
+        }
+        true
+    }
+}
+
+fn answer(clients: &mut BTreeMap<Connection, Client>, reply: Reply) {
+    match reply {
+        Reply::Line(id, line) => {
+            if let Some(client) = clients.get_mut(&id) {
+                client.reply = line.into_bytes();
+                client.reply.push(b'\n');
+            }
+        }
+        Reply::HandOver(id, line, fds) => {
+            if let Some(client) = clients.get(&id) {
+                let _ = client.stream.set_nonblocking(false);
+                let raw: Vec<_> = fds.iter().map(AsRawFd::as_raw_fd).collect();
+                let rights = [ControlMessage::ScmRights(&raw)];
+                let line = format!("{line}\n");
+                let data = [IoSlice::new(line.as_bytes())];
+                let fd = client.stream.as_raw_fd();
+                let _ = sendmsg::<()>(fd, &data, &rights, MsgFlags::empty(), None);
+            }
+            std::process::exit(0);
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Everything that control knows, and what follows from it. No I/O.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use signpost_forward::Outcome;
+use signpost_plan::world::{Change, Host, Touched};
+use signpost_plan::{
+    Lease, NodeName, Observed, Reason, ServiceKey, Table, Verdict, World, eligible, table, verdict,
+};
+use signpost_report::Diagnostic;
+use signpost_speaker::{self as speaker, Gate, MemberState};
+
+pub(crate) struct State {
+    pub(crate) node: NodeName,
+    pub(crate) world: World,
+    pub(crate) observed: Observed,
+    /// The source's first reading is complete; before that nothing is decided.
+    pub(crate) complete: bool,
+    /// What the source found wrong.
+    pub(crate) source: Vec<Diagnostic>,
+    pub(crate) members: BTreeMap<NodeName, MemberState>,
+    pub(crate) cut_off: bool,
+    /// Where datagrams came from that another key signed.
+    pub(crate) wrong_keys: BTreeSet<IpAddr>,
+    /// Strangers that answered for our addresses, the last one of each.
+    pub(crate) conflicts: BTreeMap<IpAddr, [u8; 6]>,
+    /// The verdict of each address and since when it stands.
+    pub(crate) verdicts: BTreeMap<IpAddr, (Verdict, jiff::Timestamp)>,
+    /// Services whose newest rules the kernel has not acknowledged.
+    pub(crate) in_flight: Vec<ServiceKey>,
+    /// What the wire was told last.
+    gates: BTreeMap<IpAddr, Gate>,
+}
+
+/// More senders with a wrong key than this are one attack, and not worth a line each.
+const WRONG_KEYS_MAX: usize = 64;
+
+impl State {
+    pub(crate) fn new(node: NodeName) -> Self {
+        Self {
+            world: World::new(node.clone()),
+            node,
+            observed: Observed::default(),
+            complete: false,
+            source: Vec::new(),
+            members: BTreeMap::new(),
+            cut_off: false,
+            wrong_keys: BTreeSet::new(),
+            conflicts: BTreeMap::new(),
+            verdicts: BTreeMap::new(),
+            in_flight: Vec::new(),
+            gates: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn changes(&mut self, changes: Vec<Change>) -> Touched {
+        let mut touched = Touched::default();
+        for c in changes {
+            touched.merge(self.world.apply(c));
+        }
+        touched
+    }
+
+    pub(crate) fn host(&mut self, host: Host) -> Touched {
+        self.world.set_host(host)
+    }
+
+    pub(crate) fn wire(&mut self, event: speaker::Event) -> Touched {
+        let mut touched = Touched::default();
+        match event {
+            speaker::Event::Owner(a, owner) => {
+                match owner {
+                    Some(n) => self.observed.owners.insert(a, n),
+                    None => self.observed.owners.remove(&a),
+                };
+                touched.addresses.insert(a);
+            }
+            speaker::Event::Member(n, state) => {
+                self.members.insert(n, state);
+            }
+            speaker::Event::CutOff(cut) => self.cut_off = cut,
+            speaker::Event::LeaseLapsed(lapsed) => {
+                // The wire has withdrawn on its own; once this loop turns again it comes back.
+                if lapsed {
+                    tracing::error!("the control loop stood still: the wire withdrew everything");
+                }
+                self.observed.lease = if lapsed { Lease::Lapsed } else { Lease::Held };
+            }
+            speaker::Event::WrongKey(from) => {
+                if self.wrong_keys.len() < WRONG_KEYS_MAX && self.wrong_keys.insert(from) {
+                    tracing::warn!("a datagram from {from} is signed with another mesh key");
+                }
+            }
+            speaker::Event::Conflict { address, mac } => {
+                self.conflicts.insert(address, mac);
+                tracing::error!("{address}: a stranger ({}) answers for it too", mac_text(mac));
+            }
+            speaker::Event::Stalled(gap) => {
+                tracing::warn!("this process stood still for {} ms", gap.as_millis());
+            }
+        }
+        touched
+    }
+
+    pub(crate) fn drained(&mut self, drained: bool) -> Touched {
+        self.observed.drained = drained;
+        Touched { all: true, ..Touched::default() }
+    }
+
+    /// What the kernel shall hold for what was touched.
+    pub(crate) fn wanted(&self, touched: &Touched) -> Vec<(ServiceKey, Option<Table>)> {
+        let one = |k: &ServiceKey| (k.clone(), table(&self.world, k, &self.node));
+        if touched.all {
+            // What the kernel has of Services that are gone must go too.
+            let known = self.observed.acknowledged.keys().chain(self.observed.refused.keys());
+            let all: BTreeSet<_> = self.world.services().map(|s| &s.key).chain(known).collect();
+            all.into_iter().map(one).collect()
+        } else {
+            touched.services.iter().map(one).collect()
+        }
+    }
+
+    /// What the kernel said.
+    pub(crate) fn outcome(&mut self, outcome: Outcome) -> Touched {
+        let mut touched = Touched::default();
+        self.in_flight = outcome.in_flight;
+        for (key, table) in outcome.acknowledged {
+            self.observed.refused.remove(&key);
+            let old = match table {
+                Some(t) => {
+                    touched.addresses.extend(t.entries.iter().map(|e| e.address));
+                    self.observed.acknowledged.insert(key, t)
+                }
+                None => self.observed.acknowledged.remove(&key),
+            };
+            touched.addresses.extend(old.iter().flat_map(|t| &t.entries).map(|e| e.address));
+        }
+        for (key, errno) in outcome.refused {
+            let service = self.world.service(&key);
+            touched.addresses.extend(service.iter().flat_map(|s| s.addresses.iter().copied()));
+            self.observed.refused.insert(key, errno);
+        }
+        touched
+    }
+
+    /// The orders by which the wire learns what changed, withdrawals first.
+    pub(crate) fn gates(&mut self, touched: &Touched) -> Vec<(IpAddr, Gate)> {
+        if !self.complete {
+            return Vec::new();
+        }
+        let addresses: BTreeSet<IpAddr> = if touched.all {
+            self.world.addresses().chain(self.gates.keys().copied()).collect()
+        } else {
+            touched.addresses.clone()
+        };
+        let mut orders = Vec::new();
+        for a in addresses {
+            self.note(a);
+            let gate = match eligible(&self.world, &self.observed, a) {
+                Ok(offer) => Gate::Open { links: offer.links, weight: offer.weight },
+                Err(_) => Gate::Shut,
+            };
+            if self.gates.get(&a).unwrap_or(&Gate::Shut) != &gate {
+                match gate {
+                    Gate::Shut => self.gates.remove(&a),
+                    Gate::Open { .. } | Gate::ShutAt(_) => self.gates.insert(a, gate.clone()),
+                };
+                orders.push((a, gate));
+            }
+        }
+        orders.sort_by_key(|(a, g)| (*g != Gate::Shut, *a));
+        orders
+    }
+
+    /// The gates of addresses whose rules are being repaired: shut at `until` unless told again.
+    pub(crate) fn repairing(
+        &mut self,
+        damaged: &BTreeSet<IpAddr>,
+        until: speaker::Instant,
+    ) -> Vec<(IpAddr, Gate)> {
+        let mut orders = Vec::new();
+        for a in damaged {
+            if let Some(gate) = self.gates.get_mut(a) {
+                *gate = Gate::ShutAt(until);
+                orders.push((*a, gate.clone()));
+            }
+        }
+        orders
+    }
+
+    /// Every address that the wire may answer for.
+    pub(crate) fn open(&self) -> BTreeSet<IpAddr> {
+        self.gates.keys().copied().collect()
+    }
+
+    /// Remembers when the verdict of an address changed.
+    fn note(&mut self, a: IpAddr) {
+        let new = verdict(&self.world, &self.observed, a);
+        if new == Verdict::Withhold(Reason::NoService) {
+            self.verdicts.remove(&a);
+            return;
+        }
+        if self.verdicts.get(&a).is_some_and(|(old, _)| *old == new) {
+            return;
+        }
+        match &new {
+            Verdict::Own(_) => tracing::info!("{a}: ours"),
+            Verdict::StandBy(n) => tracing::info!("{a}: {n} has it"),
+            Verdict::Withhold(r) => tracing::info!("{a}: withheld: {r}"),
+        }
+        self.verdicts.insert(a, (new, jiff::Timestamp::now()));
+    }
+}
+
+pub(crate) fn mac_text(mac: [u8; 6]) -> String {
+    mac.map(|b| format!("{b:02x}")).join(":")
+}

@@ -1,0 +1,129 @@
+//! What `signpost status` prints, as JSON.
+
+use std::net::IpAddr;
+
+use serde_json::{Value, json};
+use signpost_forward::Forward;
+use signpost_plan::{Verdict, diagnostics, explain};
+use signpost_report::Diagnostic;
+use signpost_speaker::MemberState;
+
+use super::state::{State, mac_text};
+
+pub(crate) fn report(s: &State, forward: &Forward) -> Value {
+    json!({
+        "node": s.node.to_string(),
+        "version": env!("CARGO_PKG_VERSION"),
+        "drained": s.observed.drained,
+        "members": members(s),
+        "addresses": s.verdicts.keys().map(|a| address(s, *a)).collect::<Vec<_>>(),
+        "rules": {
+            "services": s.observed.acknowledged.len(),
+            "refused": refused(s),
+            "table_flags": if forward.is_owner() { "owner,persist" } else { "" },
+            "in_flight": s.in_flight.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        },
+        "notices": notices(s),
+        "diagnostics":
+            s.source.iter().chain(&diagnostics(&s.world)).map(diagnostic).collect::<Vec<_>>(),
+    })
+}
+
+fn address(s: &State, a: IpAddr) -> Value {
+    let (verdict, since) = &s.verdicts[&a];
+    let acknowledged =
+        s.observed.acknowledged.values().any(|t| t.entries.iter().any(|e| e.address == a));
+    let (word, reason, detail) = match verdict {
+        Verdict::Own(_) => ("own", None, None),
+        Verdict::StandBy(_) => ("standby", None, None),
+        Verdict::Withhold(r) => {
+            let why = explain(&s.world, &s.observed, a);
+            let sentence = why.map(|w| format!("{}; {}", w.sentence, w.cure));
+            ("withhold", Some(r.name()), Some(sentence.unwrap_or_else(|| r.to_string())))
+        }
+    };
+    let detail = match s.conflicts.get(&a) {
+        Some(mac) => Some(format!("a stranger ({}) answers for it too", mac_text(*mac))),
+        None => detail,
+    };
+    json!({
+        "address": a.to_string(),
+        "services": s.world.services_of_address(a).map(|s| s.key.to_string()).collect::<Vec<_>>(),
+        "owner": s.observed.owners.get(&a).map(ToString::to_string),
+        "verdict": word,
+        "reason": reason,
+        "detail": detail,
+        "acknowledged": acknowledged,
+        "since": since.to_string(),
+    })
+}
+
+fn members(s: &State) -> Vec<Value> {
+    let peers = super::host::peers(&s.world, &s.node);
+    peers
+        .iter()
+        .map(|(name, ip)| {
+            let state = s.members.get(name).copied().unwrap_or(MemberState::NeverHeard);
+            let word = match state {
+                MemberState::NeverHeard => "never-heard",
+                MemberState::Alive => "alive",
+                MemberState::Suspect => "suspect",
+                MemberState::Away => "away",
+                MemberState::Dead => "dead",
+            };
+            let detail = match state {
+                MemberState::NeverHeard | MemberState::Dead => Some(format!(
+                    "no datagram from {name}: does its agent run, is the mesh's UDP port open?"
+                )),
+                MemberState::Alive | MemberState::Suspect | MemberState::Away => None,
+            };
+            json!({
+                "name": name.to_string(),
+                "state": word,
+                "address": ip.to_string(),
+                "detail": detail,
+            })
+        })
+        .collect()
+}
+
+fn refused(s: &State) -> Vec<Value> {
+    let words = |errno: i32| std::io::Error::from_raw_os_error(errno).to_string();
+    s.observed
+        .refused
+        .iter()
+        .map(|(k, errno)| json!({ "service": k.to_string(), "error": words(*errno) }))
+        .collect()
+}
+
+/// What concerns the whole node.
+fn notices(s: &State) -> Vec<String> {
+    let mut all = Vec::new();
+    if s.cut_off {
+        all.push(
+            "neither a member nor the gateway answers: this node answers for nothing until one \
+             does"
+                .into(),
+        );
+    }
+    for ip in &s.wrong_keys {
+        all.push(format!(
+            "datagrams from {ip} are signed with another key: compare its --mesh-key file with \
+             this node's"
+        ));
+    }
+    all
+}
+
+fn diagnostic(d: &Diagnostic) -> Value {
+    json!({
+        "file": d.span.as_ref().map(|s| s.file.clone()),
+        "line": d.span.as_ref().map(|s| s.line),
+        "column": d.span.as_ref().map(|s| s.column),
+        "severity": format!("{:?}", d.severity).to_lowercase(),
+        "object": d.object,
+        "message": d.message,
+        "cure": d.cure,
+        "text": d.to_string(),
+    })
+}
