@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::error::At;
@@ -57,6 +58,19 @@ impl Lab {
             std::thread::spawn(move || child.wait());
         }
         Ok(())
+    }
+
+    /// Ends the agent of a node as `systemctl restart` does, and starts it with more arguments.
+    pub fn restart_agent(&mut self, node: &str, more: &[String]) -> Result<(), Error> {
+        self.signal(node, Signal::SIGTERM)?;
+        self.wait_until(&format!("the agent of {node} ends"), READY, || {
+            self.live_agent(node).is_none()
+        })?;
+        let usual = self.agent_args.len();
+        self.agent_args.extend_from_slice(more);
+        let started = self.start_agents(&[node.to_owned()]);
+        self.agent_args.truncate(usual);
+        started
     }
 
     /// Asks the agent of a node one thing.

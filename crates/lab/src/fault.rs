@@ -138,7 +138,7 @@ impl Lab {
     }
 
     /// Only a process inside the node's namespace is its agent: numbers are used again.
-    fn live_agent(&self, node: &str) -> Option<Pid> {
+    pub(crate) fn live_agent(&self, node: &str) -> Option<Pid> {
         let pid = Pid::from_raw(i32::try_from(self.agent_process(node)?).ok()?);
         let inode = self.namespace(node).ok()?.inode().ok()?;
         crate::process::inside(&[inode].into()).contains(&pid).then_some(pid)

@@ -48,19 +48,36 @@ pub(super) fn cells(
         pin(lab, scenarios, None)?;
         cells.extend(measured?);
     }
-    let all = [Question::Service, Question::Closed, Question::Ping];
-    let mut plans = Vec::new();
     for s in scenarios {
-        let questions = if s.cluster.is_empty() { &all[..1] } else { &all[..] };
-        plan::insiders(t, s, questions, expected, &mut plans);
-        if s.cluster.is_empty() {
-            continue;
-        }
+        let questions: &[Question] =
+            if s.cluster.is_empty() { &[Question::Service] } else { &Question::ALL };
+        cells.extend(by_arp(lab, s, questions, expected)?);
+    }
+    Ok(cells)
+}
+
+/// One Service, asked by insiders, and by outsiders through whoever answers ARP for it.
+pub(super) fn one(lab: &Lab, s: &Scenario<'_>, expected: &Expected) -> Result<Vec<Cell>, Error> {
+    probe::lift_limits()?;
+    by_arp(lab, s, &[Question::Service, Question::Ping], expected)
+}
+
+fn by_arp(
+    lab: &Lab,
+    s: &Scenario<'_>,
+    questions: &[Question],
+    expected: &Expected,
+) -> Result<Vec<Cell>, Error> {
+    let t = lab.topology();
+    let mut plans = Vec::new();
+    let mut cells = Vec::new();
+    if !s.cluster.is_empty() {
         match &owners(lab, s)?[..] {
-            [owner] => plan::outsiders(t, s, owner, &all, expected, &mut plans),
+            [owner] => plan::outsiders(t, s, owner, questions, expected, &mut plans),
             several => cells.push(without_one_owner(lab, s, several)),
         }
     }
+    plan::insiders(t, s, questions, expected, &mut plans);
     cells.extend(measure(lab, &plans)?);
     Ok(cells)
 }
@@ -115,9 +132,12 @@ fn without_one_owner(lab: &Lab, s: &Scenario<'_>, owners: &[&Node]) -> Cell {
 
 /// Measures all plans, two senders at a time: more would overflow a pod's socket.
 fn measure(lab: &Lab, plans: &[Plan<'_>]) -> Result<Vec<Cell>, Error> {
-    let mut senders: Vec<&str> = plans.iter().map(|p| p.member).collect();
-    senders.sort_unstable();
-    senders.dedup();
+    let mut senders: Vec<&str> = Vec::new();
+    for plan in plans {
+        if !senders.contains(&plan.member) {
+            senders.push(plan.member);
+        }
+    }
     let mut cells = Vec::new();
     for pair in senders.chunks(2) {
         let measured = std::thread::scope(|s| {

@@ -15,6 +15,7 @@ use serde::Serialize;
 
 pub use expect::{Column, Expectation, Expected, Row};
 
+use crate::manifest::Service;
 use crate::probe::Verdict;
 use crate::{Error, Lab};
 
@@ -102,6 +103,16 @@ pub fn run(lab: &Lab, expected: &Expected) -> Result<Report, Error> {
     };
     let rows = Row::ALL.map(count).to_vec();
     Ok(Report { cells, rows })
+}
+
+/// Measures one Service that is served already, by whoever answers ARP for its address.
+pub fn of_service(
+    lab: &Lab,
+    service: Service<'_>,
+    row: Row,
+    expected: &Expected,
+) -> Result<Vec<Cell>, Error> {
+    measure::one(lab, &scenario::Scenario::new(service, row), expected)
 }
 
 impl Report {

@@ -36,6 +36,10 @@ pub(super) enum Question {
     Ping,
 }
 
+impl Question {
+    pub(super) const ALL: [Self; 3] = [Self::Service, Self::Closed, Self::Ping];
+}
+
 /// Who asks.
 struct Sender<'a> {
     from: String,

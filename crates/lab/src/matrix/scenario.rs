@@ -16,6 +16,10 @@ pub(super) struct Scenario<'a> {
 }
 
 impl<'a> Scenario<'a> {
+    pub(super) fn new(service: Service<'a>, row: Row) -> Self {
+        Self { cluster: serving(&service.endpoints, |_| true), service, row }
+    }
+
     /// The endpoints on a node, with their own fallback to terminating ones.
     pub(super) fn local(&self, t: &Topology, node: &str) -> Vec<&'a str> {
         serving(&self.service.endpoints, |pod| t.pod(pod).is_some_and(|(n, _)| n.name == node))
@@ -63,10 +67,8 @@ pub(super) fn scenarios(t: &Topology) -> Result<Vec<Scenario<'_>>, Error> {
     Ok(list
         .into_iter()
         .zip(addresses)
-        .map(|((name, policy, row, endpoints), address)| Scenario {
-            cluster: serving(&endpoints, |_| true),
-            service: Service { name, address, policy, endpoints },
-            row,
+        .map(|((name, policy, row, endpoints), address)| {
+            Scenario::new(Service { name, address, policy, endpoints }, row)
         })
         .collect())
 }

@@ -1,0 +1,142 @@
+//! What the acts with agents share.
+
+use std::time::{Duration, SystemTime};
+
+use super::act::Act;
+use super::black_hole::VIP;
+use crate::arp::{Sniffer, who_has};
+use crate::manifest::{Policy, Service, State};
+use crate::probe::{Report, Stream};
+use crate::{Error, Lab};
+
+/// Whatever the agents do, they do it within this.
+pub(super) const SOON: Duration = Duration::from_secs(10);
+
+/// What answers ARP answers at once.
+const ARP: Duration = Duration::from_millis(20);
+
+/// How long the probes run before and after something happens.
+const AROUND: Duration = Duration::from_millis(300);
+
+/// One datagram a millisecond, and 200 new connections a second.
+const UDP_EVERY: Duration = Duration::from_millis(1);
+const TCP_EVERY: Duration = Duration::from_millis(5);
+
+/// The client that all acts look from.
+pub(super) const CLIENT: &str = "client";
+
+/// The act's Service, with these endpoints.
+pub(super) fn web(endpoints: &[&'static str]) -> Service<'static> {
+    Service {
+        name: "web",
+        address: VIP,
+        policy: Policy::Local,
+        endpoints: endpoints.iter().map(|pod| (*pod, State::Ready)).collect(),
+    }
+}
+
+pub(super) fn publish(lab: &Lab, endpoints: &[&'static str]) -> Result<(), Error> {
+    let service = web(endpoints);
+    lab.write_manifest(&service.file(), &service.yaml(lab.topology()))
+}
+
+/// Who answers the client's ARP for the address now.
+pub(super) fn owners(lab: &Lab) -> Result<Vec<String>, Error> {
+    let own = lab.topology().clients[0].address;
+    let macs = who_has(&lab.namespace(CLIENT)?, own, VIP, ARP)?;
+    let nodes = lab.topology().nodes.iter();
+    let answering = nodes.filter(|n| macs.iter().any(|m| m.to_string() == n.mac()));
+    Ok(answering.map(|n| n.name.clone()).collect())
+}
+
+/// Waits until exactly one node answers, and it is as wished.
+pub(super) fn one_owner(lab: &Lab, wished: impl Fn(&str) -> bool) -> Result<String, Error> {
+    let mut found = None;
+    lab.wait_until(&format!("one node answers for {VIP}"), SOON, || {
+        found = match owners(lab).as_deref() {
+            Ok([one]) if wished(one) => Some(one.clone()),
+            Ok(_) | Err(_) => None,
+        };
+        found.is_some()
+    })?;
+    Ok(found.expect("it was awaited"))
+}
+
+/// Waits until a node could take the address over.
+pub(super) fn stands_by(lab: &Lab, node: &str) -> Result<(), Error> {
+    lab.wait_until(&format!("{node} stands by for {VIP}"), SOON, || {
+        lab.status(node).is_ok_and(|s| {
+            let of = |list: &serde_json::Value, key: &str, value: &str| {
+                list.as_array().into_iter().flatten().find(|e| e[key] == value).cloned()
+            };
+            of(&s["addresses"], "address", &VIP.to_string())
+                .is_some_and(|a| a["verdict"] == "standby" && a["acknowledged"] == true)
+                && s["members"].as_array().is_some_and(|m| m.iter().all(|m| m["state"] == "alive"))
+        })
+    })
+    .map(|_| ())
+}
+
+/// Probes that run while something happens, with a sniffer beside them.
+pub(super) struct Watch {
+    udp: Stream,
+    tcp: Stream,
+    sniffer: Sniffer,
+    begun: SystemTime,
+}
+
+impl Watch {
+    /// Starts, and waits until the probes run.
+    pub(super) fn start(lab: &Lab) -> Result<Self, Error> {
+        let ns = lab.namespace(CLIENT)?;
+        let watch = Self {
+            udp: Stream::udp(&ns, VIP, 80, UDP_EVERY)?,
+            tcp: Stream::tcp(&ns, VIP, 80, TCP_EVERY)?,
+            sniffer: Sniffer::start(&ns)?,
+            begun: SystemTime::now(),
+        };
+        std::thread::sleep(AROUND);
+        Ok(Self { begun: SystemTime::now(), ..watch })
+    }
+
+    /// Waits until another node claims the address, and says who it is and when it did.
+    pub(super) fn other_claims(
+        &mut self,
+        lab: &Lab,
+        old: &str,
+    ) -> Result<(String, Duration), Error> {
+        let old = lab.node(old)?.mac();
+        let mut found = None;
+        lab.wait_until(&format!("another node claims {VIP}"), SOON, || {
+            let claims = self.sniffer.claims(VIP);
+            found = claims.into_iter().find(|f| f.at >= self.begun && f.from.to_string() != old);
+            found.is_some()
+        })?;
+        let frame = found.expect("it was awaited");
+        let mut nodes = lab.topology().nodes.iter();
+        let node = nodes.find(|n| n.mac() == frame.from.to_string());
+        let name = node.map_or_else(|| frame.from.to_string(), |n| n.name.clone());
+        Ok((name, frame.at.duration_since(self.begun).unwrap_or_default()))
+    }
+
+    /// Goes on for a while, and counts.
+    pub(super) fn stop(self) -> Result<(Report, Report), Error> {
+        std::thread::sleep(AROUND);
+        Ok((self.udp.stop()?, self.tcp.stop()?))
+    }
+}
+
+/// Rows for what the probes lost. With `none`, nothing may be lost.
+pub(super) fn losses(act: &mut Act, udp: &Report, tcp: &Report, none: bool) {
+    let wish = if none { "0" } else { "only in the gap" };
+    for (what, report) in [("datagrams lost (1 kHz)", udp), ("new connections lost (200/s)", tcp)] {
+        act.row(
+            [what.to_owned(), format!("{} of {}", report.lost, report.sent), wish.to_owned()],
+            !none || report.lost == 0,
+        );
+    }
+}
+
+pub(super) fn ms(d: Duration) -> String {
+    format!("{:.1} ms", d.as_secs_f64() * 1000.0)
+}

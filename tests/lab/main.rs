@@ -1,0 +1,71 @@
+//! Whole clusters in network namespaces of this machine, with the real binary in them.
+//!
+//! Needs root, and fails without: a skipped test proves nothing.
+
+mod acts;
+mod agents;
+mod bare;
+mod verb;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use libtest_mimic::{Arguments, Trial};
+use signpost_lab::{Lab, LabName, Options, Scoped, Topology};
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    // Labs measure milliseconds: they do not share the machine with each other.
+    arguments.test_threads.get_or_insert(1);
+    let tests: [(&str, fn()); _] = [
+        ("down_leaves_nothing_also_after_a_crash", bare::down_leaves_nothing_also_after_a_crash),
+        ("a_failed_up_leaves_nothing", bare::a_failed_up_leaves_nothing),
+        ("probes_tell_outcomes_apart", bare::probes_tell_outcomes_apart),
+        ("streams_count_what_is_lost", bare::streams_count_what_is_lost),
+        ("arp_is_heard_and_asked", bare::arp_is_heard_and_asked),
+        ("the_verb_builds_shows_and_ends_a_lab", verb::builds_shows_and_ends_a_lab),
+        ("without_root_one_sentence_says_so", verb::without_root_one_sentence_says_so),
+        ("the_black_hole_is_as_reported", acts::the_black_hole_is_as_reported),
+        ("the_acts_with_agents_hold", acts::the_acts_with_agents_hold),
+        ("every_cell_is_as_expected", agents::every_cell_is_as_expected),
+        ("held_writes_announce_nothing", agents::held_writes_announce_nothing),
+        ("a_hung_control_loop_stops_the_wire", agents::a_hung_control_loop_stops_the_wire),
+        ("a_stopped_agent_wakes_up_silent", agents::a_stopped_agent_wakes_up_silent),
+        ("a_killed_agent_is_replaced", agents::a_killed_agent_is_replaced),
+    ];
+    let trials = tests
+        .into_iter()
+        .map(|(name, test)| {
+            Trial::test(name, move || {
+                signpost_lab::root()?;
+                test();
+                Ok(())
+            })
+        })
+        .collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// The binary under test.
+fn program() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_signpost"))
+}
+
+/// A name that no other lab has: tests of several checkouts may run at once.
+fn fresh_name() -> LabName {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("t{}-{count}", std::process::id()).parse().expect("digits and a dash")
+}
+
+/// The built-in topology, without agents.
+fn bare_lab() -> Scoped {
+    lab(false, &[])
+}
+
+fn lab(agents: bool, agent_args: &[&str]) -> Scoped {
+    let agent_args = agent_args.iter().map(|a| (*a).to_owned()).collect();
+    let options = Options { program: program(), agents, agent_args };
+    Scoped(Lab::up(&fresh_name(), Topology::default(), options).expect("the lab comes up"))
+}
