@@ -16,7 +16,7 @@ pub(crate) fn read(
     remarks: &mut Vec<Remark>,
 ) -> Result<L2Advertisement, Bad> {
     let mut ad = L2Advertisement {
-        name: meta.name,
+        name: meta.name.name,
         span: None,
         pools: Vec::new(),
         pool_selectors: Vec::new(),

@@ -5,9 +5,11 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
+use signpost_plan::NodeName;
+use signpost_plan::world::SliceKey;
 use signpost_report::Severity;
 
-use crate::meta::Meta;
+use crate::meta::{Meta, Name};
 use crate::read::Bad;
 use crate::tree::{At, Key, Tree, Value};
 use crate::{Identity, Object, advertisement, node, pool, service, slice};
@@ -105,13 +107,16 @@ impl Kind {
         }
     }
 
-    fn identity(self, meta: &Meta) -> Identity {
+    fn identity(self, name: &Name) -> Identity {
         match self {
-            Self::Service => Identity::Service(meta.service_key()),
-            Self::EndpointSlice => Identity::Slice(meta.slice_key()),
-            Self::Node => Identity::Node(meta.node_name()),
-            Self::IpAddressPool => Identity::Pool(meta.name.clone()),
-            Self::L2Advertisement => Identity::Advertisement(meta.name.clone()),
+            Self::Service => Identity::Service(name.service_key()),
+            Self::EndpointSlice => {
+                let Name { namespace, name } = name.clone();
+                Identity::Slice(SliceKey { namespace, name })
+            }
+            Self::Node => Identity::Node(NodeName(name.name.clone())),
+            Self::IpAddressPool => Identity::Pool(name.name.clone()),
+            Self::L2Advertisement => Identity::Advertisement(name.name.clone()),
         }
     }
 }
@@ -124,6 +129,7 @@ fn findings(root: &Tree<'_>, items: Vec<Item<'_>>) -> Vec<Finding> {
     let api_version = root.child_text("apiVersion").unwrap_or_default();
     let read = |item| match item {
         Item::Read(finding) => finding,
+        Item::Bare(tree) if element.is_empty() => finding(&tree),
         Item::Bare(tree) => finding_of(&tree, api_version, element),
     };
     items.into_iter().map(read).collect()
@@ -156,33 +162,39 @@ fn draft(tree: &Tree<'_>, kind: Kind) -> Draft {
         broken: false,
         remarks: Vec::new(),
     };
-    let meta = match Meta::read(tree) {
-        Ok(meta) => meta,
+    let name = match Name::read(tree) {
+        Ok(name) => name,
         Err(bad) => return draft.refuse(bad),
     };
-    let identity = kind.identity(&meta);
+    let identity = kind.identity(&name);
     draft.label = identity.to_string();
     draft.identity = Some(identity);
-    let object = match kind {
-        Kind::Service => {
-            service::read(tree, meta, &mut draft.remarks).map(Object::Service).map(Some)
-        }
-        Kind::EndpointSlice => {
-            slice::read(tree, meta, &mut draft.remarks).map(|s| s.map(Object::Slice))
-        }
-        Kind::Node => node::read(tree, &meta).map(Object::Node).map(Some),
-        Kind::IpAddressPool => {
-            pool::read(tree, meta, &mut draft.remarks).map(Object::Pool).map(Some)
-        }
-        Kind::L2Advertisement => {
-            advertisement::read(tree, meta, &mut draft.remarks).map(Object::Advertisement).map(Some)
-        }
-    };
-    match object {
+    match object(tree, kind, name, &mut draft.remarks) {
         Ok(object) => draft.object = object,
         Err(bad) => return draft.refuse(bad),
     }
     draft
+}
+
+/// The object, or `None` where it is left out on purpose.
+fn object(
+    tree: &Tree<'_>,
+    kind: Kind,
+    name: Name,
+    remarks: &mut Vec<Remark>,
+) -> Result<Option<Object>, Bad> {
+    let meta = Meta::read(tree, name)?;
+    match kind {
+        Kind::Service => service::read(tree, meta, remarks).map(Object::Service).map(Some),
+        Kind::EndpointSlice => {
+            slice::read(tree, meta, remarks).map(|slice| slice.map(Object::Slice))
+        }
+        Kind::Node => node::read(tree, meta).map(Object::Node).map(Some),
+        Kind::IpAddressPool => pool::read(tree, meta, remarks).map(Object::Pool).map(Some),
+        Kind::L2Advertisement => {
+            advertisement::read(tree, meta, remarks).map(Object::Advertisement).map(Some)
+        }
+    }
 }
 
 impl Draft {

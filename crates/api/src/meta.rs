@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use signpost_plan::world::SliceKey;
-use signpost_plan::{NodeName, ServiceKey};
+use signpost_plan::ServiceKey;
 
 use crate::read::{Bad, optional, required, text, texts};
 use crate::tree::Tree;
@@ -11,26 +10,29 @@ use crate::tree::Tree;
 /// RFC 1123 and Kubernetes' `apimachinery/pkg/util/validation`.
 const NAME_MAX: usize = 253;
 
+/// What an object is called. Read first: what else is wrong with it can be told by name then.
+#[derive(Clone, Debug)]
+pub(crate) struct Name {
+    pub(crate) namespace: Box<str>,
+    pub(crate) name: Box<str>,
+}
+
 /// What `metadata` says.
 #[derive(Debug)]
 pub(crate) struct Meta {
-    pub(crate) namespace: Box<str>,
-    pub(crate) name: Box<str>,
+    pub(crate) name: Name,
     /// Seconds since the epoch.
     pub(crate) created: Option<i64>,
     pub(crate) labels: BTreeMap<Box<str>, Box<str>>,
 }
 
-impl Meta {
+impl Name {
     pub(crate) fn read(tree: &Tree<'_>) -> Result<Self, Bad> {
         required(tree, "metadata", |meta| {
-            let labels = optional(meta, "labels", texts)?.unwrap_or_default();
             Ok(Self {
                 // Where kubectl would put it.
                 namespace: optional(meta, "namespace", name)?.unwrap_or_else(|| "default".into()),
                 name: required(meta, "name", name)?,
-                created: optional(meta, "creationTimestamp", timestamp)?,
-                labels: labels.into_iter().map(|(k, v)| (k.into(), v.into())).collect(),
             })
         })
     }
@@ -38,13 +40,18 @@ impl Meta {
     pub(crate) fn service_key(&self) -> ServiceKey {
         ServiceKey { namespace: self.namespace.clone(), name: self.name.clone() }
     }
+}
 
-    pub(crate) fn slice_key(&self) -> SliceKey {
-        SliceKey { namespace: self.namespace.clone(), name: self.name.clone() }
-    }
-
-    pub(crate) fn node_name(&self) -> NodeName {
-        NodeName(self.name.clone())
+impl Meta {
+    pub(crate) fn read(tree: &Tree<'_>, name: Name) -> Result<Self, Bad> {
+        required(tree, "metadata", |meta| {
+            let labels = optional(meta, "labels", texts)?.unwrap_or_default();
+            Ok(Self {
+                name,
+                created: optional(meta, "creationTimestamp", timestamp)?,
+                labels: labels.into_iter().map(|(k, v)| (k.into(), v.into())).collect(),
+            })
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! v1 Node.
 
+use signpost_plan::NodeName;
 use signpost_plan::world::Node;
 
 use crate::address::{address, network};
@@ -10,7 +11,7 @@ use crate::tree::Tree;
 /// kubeadm sets it on control planes; its presence counts, not its value (KEP-1143).
 const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
-pub(crate) fn read(tree: &Tree<'_>, meta: &Meta) -> Result<Node, Bad> {
+pub(crate) fn read(tree: &Tree<'_>, meta: Meta) -> Result<Node, Bad> {
     let pod_cidrs = optional(tree, "spec", |spec| {
         let all = each(spec, "podCIDRs", network)?;
         // `podCIDR` repeats the first of `podCIDRs`, or stands alone in hand-written objects.
@@ -30,12 +31,12 @@ pub(crate) fn read(tree: &Tree<'_>, meta: &Meta) -> Result<Node, Bad> {
     })?;
     let (internal_ips, network_unavailable) = status.unwrap_or_default();
     Ok(Node {
-        name: meta.node_name(),
+        name: NodeName(meta.name.name),
         span: None,
-        labels: meta.labels.clone(),
         internal_ips,
         pod_cidrs: pod_cidrs.unwrap_or_default(),
         excluded: meta.labels.contains_key(EXCLUDE),
+        labels: meta.labels,
         network_unavailable,
     })
 }

@@ -21,6 +21,6 @@ pub(crate) fn read(tree: &Tree<'_>, meta: Meta, remarks: &mut Vec<Remark>) -> Re
                 "spec.serviceAllocation: not applied yet: any Service may ask for an address";
             remarks.push(Remark::warning(allocation.at, message, ""));
         }
-        Ok(Pool { name: meta.name, span: None, labels: meta.labels, ranges })
+        Ok(Pool { name: meta.name.name, span: None, labels: meta.labels, ranges })
     })
 }

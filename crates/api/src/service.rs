@@ -30,7 +30,7 @@ pub(crate) fn read(tree: &Tree<'_>, meta: Meta, remarks: &mut Vec<Remark>) -> Re
         let ports = each(spec, "ports", service_port)?;
         distinct(&ports)?;
         let mut service = Service {
-            key: meta.service_key(),
+            key: meta.name.service_key(),
             span: None,
             created: meta.created,
             kind,

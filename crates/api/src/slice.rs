@@ -50,8 +50,8 @@ pub(crate) fn read(
         }
     };
     Ok(Some(EndpointSlice {
-        service: ServiceKey { namespace: meta.namespace, name: service.clone() },
-        name: meta.name,
+        service: ServiceKey { namespace: meta.name.namespace, name: service.clone() },
+        name: meta.name.name,
         span: None,
         ports: each(tree, "ports", endpoint_port)?,
         endpoints: each(tree, "endpoints", |e| endpoint(e, ipv4))?,

@@ -41,7 +41,7 @@ fn of(yaml: &str, node: &str) -> Table {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn tables_hold_what_they_promise(slices in slices(), local in any::<bool>(), node in 0usize..3) {
