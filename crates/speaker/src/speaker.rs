@@ -22,6 +22,9 @@ pub struct Speaker {
     changes: Vec<Change>,
     /// When the next wake was due, as of the last input.
     due: Option<Instant>,
+    /// The last wake. What had arrived by then was handed over, so a stamp from before it is wrong:
+    /// the clock that stamps was set forward meanwhile.
+    woken_at: Instant,
     /// What arrived before was for a process that stood still.
     resumed_at: Instant,
 }
@@ -36,6 +39,7 @@ impl Speaker {
             out: Outbox::default(),
             changes: Vec::new(),
             due: None,
+            woken_at: Instant::default(),
             resumed_at: Instant::default(),
             config,
         }
@@ -166,15 +170,17 @@ impl Machine for Speaker {
 
     fn handle(&mut self, now: Instant, input: Input<'_, Command>) {
         self.guard(now);
+        let stamp = |at: Instant| at.max(self.woken_at).min(now);
         match input {
             Input::Bytes { port: Port::Mesh, from, at, bytes } => {
-                self.mesh.datagram(now, from, at.min(now), bytes, &mut self.out);
+                self.mesh.datagram(now, from, stamp(at), bytes, &mut self.out);
             }
             Input::Bytes { port: Port::Arp(link), at, bytes, .. } => {
-                self.frame(now, link, at.min(now), bytes);
+                self.frame(now, link, stamp(at), bytes);
             }
             Input::Command(command) => self.command(now, command),
             Input::Wake => {
+                self.woken_at = now;
                 let cut_off = self.mesh.cut_off();
                 self.mesh.wake(now, &mut self.out);
                 if self.mesh.cut_off() != cut_off {

@@ -132,7 +132,10 @@ impl Addresses {
     pub(crate) fn collect(&mut self, id: AddressId) {
         let a = &self.list[id.0 as usize];
         let idle = a.offers.is_empty() && a.mine.is_none() && !a.owned && !a.changed;
-        if idle && a.remembered_until.is_none() && self.by_ip.remove(&a.ip).is_some() {
+        // A place that is free already may bear an address that has another place by now.
+        let in_use = self.by_ip.get(&a.ip) == Some(&id);
+        if idle && in_use && a.remembered_until.is_none() {
+            self.by_ip.remove(&a.ip);
             self.free.push(id);
         }
     }

@@ -41,7 +41,7 @@ const INTERVALS: std::ops::RangeInclusive<Duration> =
 pub(crate) struct Mesh {
     config: Config,
     members: Members,
-    /// Of the members, how many are alive, and how many suspect.
+    /// Of the members, how many are alive, and how many suspect or away.
     alive: usize,
     suspects: usize,
     addresses: Addresses,
@@ -337,6 +337,7 @@ impl Mesh {
             }
             Body::Leave { back: Some(back) } => {
                 self.members[id].away_until = Some(at + back);
+                self.members[id].suspicion = None;
                 self.turn(id, MemberState::Away, now, out);
             }
             Body::Leave { back: None } => self.bury(id, now, out),
@@ -398,7 +399,8 @@ impl Mesh {
             return;
         }
         let count = |s: MemberState| {
-            (usize::from(s == MemberState::Alive), usize::from(s == MemberState::Suspect))
+            let silent = matches!(s, MemberState::Suspect | MemberState::Away);
+            (usize::from(s == MemberState::Alive), usize::from(silent))
         };
         let (before, after) = (count(m.state), count(to));
         self.alive = self.alive - before.0 + after.0;

@@ -87,13 +87,8 @@ impl Mesh {
                     self.judge_suspect(id, now, out);
                 }
                 MemberState::Suspect => self.judge_suspect(id, now, out),
-                MemberState::Away if self.members[id].away_until.is_none_or(|t| now >= t) => {
-                    self.bury(id, now, out);
-                }
-                MemberState::Alive
-                | MemberState::Away
-                | MemberState::NeverHeard
-                | MemberState::Dead => {}
+                MemberState::Away => self.judge_away(id, now, out),
+                MemberState::Alive | MemberState::NeverHeard | MemberState::Dead => {}
             }
         }
         self.judge_at = self.next_judgement(now);
@@ -112,7 +107,10 @@ impl Mesh {
                     let all = [s.ask_at, m.expire_at(), grace_ends];
                     all.into_iter().filter(|&t| t > now).min().unwrap_or(far)
                 }),
-                MemberState::Away => m.away_until.unwrap_or_default(),
+                MemberState::Away => {
+                    let ask_at = m.suspicion.map_or(far, |s| s.ask_at);
+                    m.away_until.unwrap_or_default().min(ask_at)
+                }
                 MemberState::NeverHeard | MemberState::Dead => far,
             };
             own.min(m.reserved_until.unwrap_or(far))
@@ -138,6 +136,21 @@ impl Mesh {
         }
     }
 
+    /// It restarts; but if its kernel falls silent meanwhile, it does not.
+    fn judge_away(&mut self, id: MemberId, now: Instant, out: &mut Outbox) {
+        let m = &mut self.members[id];
+        let detection = m.detection();
+        let suspicion = m.suspicion.get_or_insert_with(|| Suspicion::new(now));
+        let silent = suspicion.node_answered.is_some_and(|at| now.since(at) >= detection);
+        if silent || m.away_until.is_none_or(|t| now >= t) {
+            return self.bury(id, now, out);
+        }
+        if now >= suspicion.ask_at {
+            suspicion.ask_at = now + m.interval / PROBES;
+            self.ask(id, out);
+        }
+    }
+
     fn ask(&self, id: MemberId, out: &mut Outbox) {
         let node = self.members[id].address();
         for target in node.into_iter().chain(self.addresses.claimed_by(id).take(PROBED_MAX)) {
@@ -152,7 +165,7 @@ impl Mesh {
         if self.links.iter().any(|l| l.gateway == Some(arp.sender)) {
             self.gateway_heard = self.gateway_heard.max(Some(at));
         }
-        if !self.lonely() && self.suspects == 0 {
+        if self.suspects == 0 {
             return;
         }
         let sender = IpAddr::V4(arp.sender);

@@ -89,6 +89,12 @@ impl Check {
             self.answered_at[a] = now;
             return None;
         }
+        // Announced: "back in 3 s", while the kernel goes on forwarding.
+        let kept = |h: &Host| h.cable() == Some(0) && now < h.away_until && h.kept.contains(&a);
+        if hosts.iter().any(kept) {
+            self.answered_at[a] = now;
+            return None;
+        }
         let able_since = hosts.iter().enumerate().filter_map(|(i, h)| {
             let gated = h.serves[a].filter(|g| g.open)?;
             Some(self.fit_since[i]?.max(gated.since))

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use signpost_speaker::Command;
-
 use super::{Happening, Time, World, micros};
 
 #[derive(Clone, Debug)]
@@ -118,7 +116,7 @@ impl World {
             }
             Fault::Leave(host, back) => {
                 if self.hosts[host].runs() {
-                    self.hosts[host].order(now, Command::Leave(back));
+                    self.hosts[host].leave(now, back);
                     self.turn(host);
                     let life = self.hosts[host].life;
                     self.at(now + 5_000, Happening::Fault(Fault::Exit(host, life)));

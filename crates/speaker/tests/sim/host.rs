@@ -47,6 +47,9 @@ pub(super) struct Host {
     /// The kernel's stamps are older than they ought to be by at most that.
     pub(super) skew: Time,
     pub(super) drained: bool,
+    /// It said that it would be back by then, and what it answered for when it did.
+    pub(super) away_until: Time,
+    pub(super) kept: Vec<usize>,
     /// Addresses that this node serves, and whether the gate is open, since when.
     pub(super) serves: Vec<Option<Gated>>,
     pub(super) gates_open: bool,
@@ -102,6 +105,8 @@ impl Host {
             late: 0,
             skew: 0,
             drained: false,
+            away_until: 0,
+            kept: Vec::new(),
             serves,
             gates_open: false,
             behind: false,
@@ -194,6 +199,28 @@ impl Host {
             let gate = if open { Gate::Open { links: vec![ETH0], weight } } else { Gate::Shut };
             self.order(now, Command::Gate(IpAddr::V4(address(a)), gate));
         }
+    }
+
+    pub(super) fn describe(&self, now: Time) -> String {
+        format!(
+            "n{} runs {} cable {:?} mesh {} lease {} gates {} drained {} answers {:?}",
+            self.index,
+            self.runs(),
+            self.cable(),
+            self.mesh_group,
+            now < self.leased_until,
+            self.gates_open,
+            self.drained,
+            self.speaker.iter().flat_map(|s| s.answering(self.clock(now))).collect::<Vec<_>>()
+        )
+    }
+
+    pub(super) fn leave(&mut self, now: Time, back: Option<Duration>) {
+        let clock = self.clock(now);
+        let answering = self.speaker.iter().flat_map(|s| s.answering(clock));
+        self.kept = answering.map(address_index).collect();
+        self.away_until = back.map_or(0, |b| now + super::micros(b));
+        self.order(now, Command::Leave(back));
     }
 
     pub(super) fn order(&mut self, now: Time, command: Command) {

@@ -266,6 +266,10 @@ impl World {
                 let found = self.check.sample(self.now, &self.hosts, &mut self.outcome);
                 for text in found {
                     self.say(|| format!("VIOLATION {text}"));
+                    for h in 0..self.hosts.len() {
+                        let line = self.hosts[h].describe(self.now);
+                        self.say(|| line);
+                    }
                     self.outcome.violations.push(format!("seed {}: {text}", self.seed));
                 }
                 self.at(self.now + self.sample, Happening::Sample);
