@@ -7,6 +7,8 @@ mod namespace;
 mod sample;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use namespace::in_new;
 use proptest::collection::{btree_map, btree_set, vec};
@@ -190,28 +192,26 @@ fn any_table_is_read_back_equal() {
 
 #[test]
 fn a_reading_is_of_one_moment() {
+    /// Each is read in many attempts, because the writer never rests.
+    const READINGS: usize = 10;
     in_new(|| {
-        let (table, elements) = sample::table();
+        let (mut table, mut elements) = sample::table();
+        // It is read between the two sets that the writer changes together, and takes a while.
+        let large = Set { key: vec![Type::Number], value: SetValue::None, interval: false };
+        let all = (0..5000u32).map(|n| sample::element(&[Part::Number(n)], Value::None));
+        let mut all: Vec<_> = all.collect();
+        all.sort_by_key(|element| element.key);
+        table.sets.insert("queue".into(), large);
+        elements.insert("queue".into(), all);
         let mut session = Session::open().unwrap();
         session.commit(Family::Ip, "signpost", &sample::changes(&table, &elements)).unwrap();
-        let writer = std::thread::spawn(|| {
-            let mut session = Session::open().unwrap();
-            let vip = sample::element(&[Part::Ipv4([10, 99, 0, 77].into())], Value::None);
-            let port =
-                sample::element(&[Part::Port(77)], Value::Data(Bytes::new(&[Part::Port(1)])));
-            let both = |change: fn(Box<str>, Vec<Element>) -> Change| {
-                [
-                    change("ports".into(), vec![port.clone()]),
-                    change("vips".into(), vec![vip.clone()]),
-                ]
-            };
-            let [add, delete] = [both(Change::AddElements), both(Change::DeleteElements)];
-            for _ in 0..500 {
-                session.commit(Family::Ip, "signpost", &add).unwrap();
-                session.commit(Family::Ip, "signpost", &delete).unwrap();
-            }
+
+        let done = Arc::new(AtomicBool::new(false));
+        let writer = std::thread::spawn({
+            let done = Arc::clone(&done);
+            move || write_pairs(&done)
         });
-        while !writer.is_finished() {
+        for _ in 0..READINGS {
             match session.read(Family::Ip, "signpost") {
                 Ok(read) => {
                     let (_, now) = read.unwrap();
@@ -221,7 +221,23 @@ fn a_reading_is_of_one_moment() {
                 Err(error) => assert!(matches!(error, ReadError::Changing(_)), "{error}"),
             }
         }
+        done.store(true, Relaxed);
         writer.join().unwrap();
         assert_eq!(session.read(Family::Ip, "signpost").unwrap().unwrap().1, elements);
     });
+}
+
+/// Adds an element to two sets at once, and deletes both, over and over.
+fn write_pairs(done: &AtomicBool) {
+    let mut session = Session::open().unwrap();
+    let vip = sample::element(&[Part::Ipv4([10, 99, 0, 77].into())], Value::None);
+    let port = sample::element(&[Part::Port(77)], Value::Data(Bytes::new(&[Part::Port(1)])));
+    let both = |change: fn(Box<str>, Vec<Element>) -> Change| {
+        [change("ports".into(), vec![port.clone()]), change("vips".into(), vec![vip.clone()])]
+    };
+    let [add, delete] = [both(Change::AddElements), both(Change::DeleteElements)];
+    while !done.load(Relaxed) {
+        session.commit(Family::Ip, "signpost", &add).unwrap();
+        session.commit(Family::Ip, "signpost", &delete).unwrap();
+    }
 }
