@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use super::act::Act;
 use super::black_hole::VIP;
-use super::stage::{SOON, Watch, losses, ms, one_owner};
+use super::stage::{SOON, Watch, losses, ms, one_owner, settled};
 use crate::{Error, Fault, Lab};
 
 /// Plays it.
 pub fn flushed(lab: &mut Lab) -> Result<Act, Error> {
     let mut act =
         Act::new(5, "Somebody flushes all rules of the owner", &["what", "measured", "to reach"]);
-    let owner = one_owner(lab, |_| true)?;
+    let owner = settled(lab)?;
     act.tell(format!(
         "`nft flush ruleset` on {owner}, which owns {VIP}. Since Linux 6.9 a table can belong to a \
          process and\noutlive it: the kernel lets nobody else touch it. With `--table-owner off`, as \

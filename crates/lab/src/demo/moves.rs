@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::act::Act;
 use super::black_hole::VIP;
-use super::stage::{CLIENT, Watch, losses, ms, one_owner, publish, stands_by};
+use super::stage::{CLIENT, Watch, losses, ms, publish, settled};
 use crate::probe::{Fate, Pool};
 use crate::{Error, Fault, Lab};
 
@@ -24,7 +24,7 @@ const COLUMNS: [&str; 3] = ["what", "measured", "to reach"];
 /// Act 3: the owner's cable is pulled.
 pub fn cable_pulled(lab: &mut Lab) -> Result<Act, Error> {
     let mut act = Act::new(3, "The owner's cable is pulled", &COLUMNS);
-    let owner = one_owner(lab, |_| true)?;
+    let owner = settled(lab)?;
     act.tell(format!(
         "{owner} owns {VIP}. Its cable is pulled while the client sends a datagram a millisecond and \
          200 new\nconnections a second. Members say every 100 ms that they live."
@@ -47,14 +47,22 @@ pub fn cable_pulled(lab: &mut Lab) -> Result<Act, Error> {
     );
     losses(&mut act, &udp, &tcp, false);
     lab.mend(Fault::Link, &owner)?;
-    stands_by(lab, &owner)?;
+    let stays = settled(lab)?;
+    act.row(
+        [
+            "the cable is back: who owns the address".to_owned(),
+            stays.clone(),
+            format!("{new} still"),
+        ],
+        stays == new,
+    );
     Ok(act)
 }
 
 /// Act 4: the owner is drained.
 pub fn drained(lab: &mut Lab) -> Result<Act, Error> {
     let mut act = Act::new(4, "The owner is drained for maintenance", &COLUMNS);
-    let owner = one_owner(lab, |_| true)?;
+    let owner = settled(lab)?;
     act.tell(format!(
         "{owner} owns {VIP}, and `signpost drain` runs on it under the same probes. The new owner \
          claims the\naddress first; the old one goes on forwarding what still reaches it."
@@ -92,14 +100,14 @@ pub fn drained(lab: &mut Lab) -> Result<Act, Error> {
         count(Fate::Silent) == 0,
     );
     lab.ask(&owner, &json!({"request": "undrain"}))?;
-    stands_by(lab, &owner)?;
+    settled(lab)?;
     Ok(act)
 }
 
 /// Act 6: the endpoint on the owner dies.
 pub fn endpoints_die(lab: &mut Lab) -> Result<Act, Error> {
     let mut act = Act::new(6, "The owner's endpoint dies", &COLUMNS);
-    let owner = one_owner(lab, |_| true)?;
+    let owner = settled(lab)?;
     let (dies, stays) = if owner == "node-b" { ("b1", "c1") } else { ("c1", "b1") };
     act.tell(format!(
         "{owner} owns {VIP}. Its pod {dies} is killed, and its endpoint goes from the EndpointSlice \

@@ -62,19 +62,23 @@ pub(super) fn one_owner(lab: &Lab, wished: impl Fn(&str) -> bool) -> Result<Stri
     Ok(found.expect("it was awaited"))
 }
 
-/// Waits until a node could take the address over.
-pub(super) fn stands_by(lab: &Lab, node: &str) -> Result<(), Error> {
-    lab.wait_until(&format!("{node} stands by for {VIP}"), SOON, || {
-        lab.status(node).is_ok_and(|s| {
-            let of = |list: &serde_json::Value, key: &str, value: &str| {
-                list.as_array().into_iter().flatten().find(|e| e[key] == value).cloned()
-            };
-            of(&s["addresses"], "address", &VIP.to_string())
-                .is_some_and(|a| a["verdict"] == "standby" && a["acknowledged"] == true)
-                && s["members"].as_array().is_some_and(|m| m.iter().all(|m| m["state"] == "alive"))
-        })
-    })
-    .map(|_| ())
+/// Waits until the members hear each other, one owns the address, and another could.
+pub(super) fn settled(lab: &Lab) -> Result<String, Error> {
+    lab.wait_until(&format!("the members agree about {VIP}"), SOON, || {
+        let mut verdicts: Vec<String> = Vec::new();
+        for node in &lab.topology().nodes {
+            let Ok(status) = lab.status(&node.name) else { return false };
+            let list = |key: &str| status[key].as_array().cloned().unwrap_or_default();
+            if list("members").iter().any(|m| m["state"] != "alive") {
+                return false;
+            }
+            let ours = list("addresses").into_iter().find(|a| a["address"] == VIP.to_string());
+            verdicts.extend(ours.and_then(|a| Some(a["verdict"].as_str()?.to_owned())));
+        }
+        let count = |word| verdicts.iter().filter(|v| *v == word).count();
+        (count("own"), count("standby")) == (1, 1)
+    })?;
+    one_owner(lab, |_| true)
 }
 
 /// Probes that run while something happens, with a sniffer beside them.
