@@ -19,7 +19,7 @@ pub struct Config {
     pub interval: Duration,
     /// That many intervals without one and a member is gone.
     pub multiplier: u8,
-    /// How long a member whose kernel answers keeps what it owns after that.
+    /// How long a silent member whose kernel answers keeps what it owns, from its last heartbeat.
     pub grace: Duration,
     /// How long a returning member waits before it takes what hashing gives it.
     pub preempt_delay: Duration,

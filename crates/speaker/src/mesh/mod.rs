@@ -365,7 +365,7 @@ impl Mesh {
         let restarted = m.boot != Some(header.boot);
         if restarted {
             if m.lives() {
-                let until = m.away_until.unwrap_or_else(|| m.expire_at() + grace);
+                let until = m.away_until.unwrap_or_else(|| m.last_heard + grace.max(m.detection()));
                 m.reserved_until = Some(until);
                 m.reminded_at = None;
                 self.addresses.reserve(id);

@@ -22,8 +22,9 @@ pub(crate) enum Change {
     Released(IpAddr),
 }
 
-/// After that many times `detection` even the last in order claims what nobody else did: the better
-/// ones see somebody that we do not.
+/// So many places behind the first in order wait for it, each for one and a half intervals longer: it
+/// may see somebody that we do not. Those further back wait no longer, so that with a grace of 1 s
+/// nobody owns an address for at most the detection time and 1 s.
 const PATIENCE_MAX: u32 = 2;
 
 /// What the others say about an address.
@@ -156,7 +157,7 @@ impl Mesh {
         if elsewhere {
             return false;
         }
-        let detection = self.config.detection();
+        let patience = self.config.interval * 3 / 2;
         let unowned_since = a.unowned_since.unwrap_or(now);
         let claim_at = if !a.ever_owned && self.others_may_come(a, weight) {
             // A new address: the gates of all its members open at about the same time.
@@ -164,7 +165,7 @@ impl Mesh {
         } else {
             now
         };
-        let claim_at = claim_at.max(unowned_since + detection * better.min(PATIENCE_MAX));
+        let claim_at = claim_at.max(unowned_since + patience * better.min(PATIENCE_MAX));
         let a = &mut self.addresses[id];
         a.unowned_since = Some(unowned_since);
         if now >= claim_at {

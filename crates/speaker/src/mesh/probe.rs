@@ -18,12 +18,17 @@ const PROBES: u32 = 3;
 /// What is known of a member that missed heartbeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Suspicion {
-    since: Instant,
     ask_at: Instant,
     node_answered: Option<Instant>,
     address_answered: Option<Instant>,
-    /// Since when only its kernel answers.
-    hung_since: Option<Instant>,
+}
+
+/// What a verdict is measured by.
+#[derive(Clone, Copy, Debug)]
+struct Timing {
+    last_heard: Instant,
+    detection: Duration,
+    grace: Duration,
 }
 
 /// What becomes of a silent member.
@@ -39,33 +44,21 @@ enum Verdict {
 
 impl Suspicion {
     fn new(now: Instant) -> Self {
-        Self {
-            since: now,
-            ask_at: now,
-            node_answered: None,
-            address_answered: None,
-            hung_since: None,
-        }
+        Self { ask_at: now, node_answered: None, address_answered: None }
     }
 
-    fn verdict(&mut self, now: Instant, m: (Duration, Instant), grace: Duration) -> Verdict {
-        let (detection, expired_at) = m;
-        let recent = |at: Option<Instant>| at.is_some_and(|at| now.since(at) < detection);
+    fn verdict(&self, now: Instant, timing: Timing) -> Verdict {
+        let recent = |at: Option<Instant>| at.is_some_and(|at| now.since(at) < timing.detection);
         if recent(self.address_answered) {
-            self.hung_since = None;
             return Verdict::Unheard;
         }
-        if !recent(self.node_answered) {
-            return Verdict::Dead;
-        }
-        // It may be long after the last heartbeat that the address falls silent.
-        let since = match self.address_answered {
-            Some(at) => (at + detection).max(expired_at),
-            None => expired_at,
-        };
-        let since = *self.hung_since.get_or_insert(since);
-        let until = since + grace;
-        if now >= until { Verdict::Dead } else { Verdict::Hung(until) }
+        let until = self.hung_until(timing);
+        if recent(self.node_answered) && now < until { Verdict::Hung(until) } else { Verdict::Dead }
+    }
+
+    /// It may be long after the last heartbeat that its addresses fall silent.
+    fn hung_until(&self, timing: Timing) -> Instant {
+        timing.last_heard.max(self.address_answered.unwrap_or_default()) + timing.grace
     }
 }
 
@@ -103,7 +96,7 @@ impl Mesh {
             let own = match m.state {
                 MemberState::Alive => m.suspect_at(),
                 MemberState::Suspect => m.suspicion.map_or(far, |s| {
-                    let grace_ends = s.hung_since.map_or(far, |t| t + self.config.grace);
+                    let grace_ends = s.hung_until(self.timing(m));
                     let all = [s.ask_at, m.expire_at(), grace_ends];
                     all.into_iter().filter(|&t| t > now).min().unwrap_or(far)
                 }),
@@ -119,12 +112,12 @@ impl Mesh {
     }
 
     fn judge_suspect(&mut self, id: MemberId, now: Instant, out: &mut Outbox) {
-        let grace = self.config.grace;
+        let timing = self.timing(&self.members[id]);
         let m = &mut self.members[id];
-        let timing = (m.detection(), m.expire_at());
+        let expired = now >= m.expire_at();
         let Some(suspicion) = &mut m.suspicion else { return };
-        if now >= timing.1 {
-            match suspicion.verdict(now, timing, grace) {
+        if expired {
+            match suspicion.verdict(now, timing) {
                 Verdict::Unheard | Verdict::Hung(_) => {}
                 Verdict::Dead => return self.bury(id, now, out),
             }
@@ -133,6 +126,14 @@ impl Mesh {
             let answered = suspicion.address_answered.is_some_and(|t| now.since(t) < m.interval);
             suspicion.ask_at = now + if answered { m.interval } else { m.interval / PROBES };
             self.ask(id, out);
+        }
+    }
+
+    fn timing(&self, m: &Member) -> Timing {
+        Timing {
+            last_heard: m.last_heard,
+            detection: m.detection(),
+            grace: self.config.grace.max(m.detection()),
         }
     }
 
@@ -250,22 +251,26 @@ mod tests {
         let hung = |until| Verdict::Hung(ms(until));
         for (now, node, address, want) in [
             (300, None, None, dead),
-            (300, Some(210), None, hung(1300)),
-            (1299, Some(1250), None, hung(1300)),
-            (1300, Some(1250), None, dead),
+            (300, Some(210), None, hung(1000)),
+            (999, Some(950), None, hung(1000)),
+            (1000, Some(950), None, dead),
             (300, Some(210), Some(211), Verdict::Unheard),
             (300, None, Some(211), Verdict::Unheard),
             (9000, Some(8990), Some(8990), Verdict::Unheard),
-            (9000, Some(8990), Some(8690), hung(9990)),
+            (9000, Some(8990), Some(8690), hung(9690)),
             (9000, Some(8690), Some(8690), dead),
         ] {
-            let mut s = Suspicion {
+            let s = Suspicion {
                 node_answered: node.map(ms),
                 address_answered: address.map(ms),
                 ..Suspicion::new(ms(200))
             };
-            let timing = (Duration::from_millis(300), ms(300));
-            let got = s.verdict(ms(now), timing, Duration::from_secs(1));
+            let timing = Timing {
+                last_heard: ms(0),
+                detection: Duration::from_millis(300),
+                grace: Duration::from_secs(1),
+            };
+            let got = s.verdict(ms(now), timing);
             assert_eq!(got, want, "at {now}, node {node:?}, address {address:?}");
         }
     }
