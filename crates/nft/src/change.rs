@@ -1,5 +1,7 @@
 //! The steps of a transaction.
 
+use std::fmt;
+
 use crate::{Base, Element, Rule, Set};
 
 /// One step of a transaction on one table.
@@ -32,4 +34,23 @@ pub enum Change {
     DeleteElements(Box<str>, Vec<Element>),
     /// Deletes all elements of a set or map.
     FlushSet(Box<str>),
+}
+
+/// What it does, in words for an error: `add a rule to chain output`.
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AddTable { .. } => f.write_str("add the table"),
+            Self::DeleteTable => f.write_str("delete the table"),
+            Self::AddSet(name, _) => write!(f, "add set {name}"),
+            Self::DeleteSet(name) => write!(f, "delete set {name}"),
+            Self::AddChain(name, _) => write!(f, "add chain {name}"),
+            Self::DeleteChain(name) => write!(f, "delete chain {name}"),
+            Self::FlushChain(name) => write!(f, "delete the rules of chain {name}"),
+            Self::AddRule(name, _) => write!(f, "add a rule to chain {name}"),
+            Self::AddElements(name, _) => write!(f, "add elements to set {name}"),
+            Self::DeleteElements(name, _) => write!(f, "delete elements of set {name}"),
+            Self::FlushSet(name) => write!(f, "delete all elements of set {name}"),
+        }
+    }
 }

@@ -15,6 +15,11 @@ pub fn ruleset(table: &Table, elements: &BTreeMap<Box<str>, Vec<Element>>) -> St
     Whole { table, elements }.to_string()
 }
 
+/// A family's name.
+pub fn family(family: Family) -> &'static str {
+    names::family(family)
+}
+
 /// One rule.
 pub fn rule(family: Family, rule: &Rule) -> String {
     statement::Line { family, rule }.to_string()
@@ -97,5 +102,73 @@ impl Display for Priority {
             };
         }
         write!(f, "{priority}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Bytes, Operand, Part, Set, SetValue, Statement, Type, Value, Verdict};
+
+    fn set_text(set: &Set, elements: &[Element]) -> String {
+        set::Block { name: "s", set, elements }.to_string()
+    }
+
+    fn edge(part: Part, interval_end: bool) -> Element {
+        Element { key: Bytes::new(&[part]), interval_end, value: Value::None }
+    }
+
+    #[test]
+    fn ranges_are_printed_as_prefixes_where_they_are_and_reach_the_end_of_the_space() {
+        let v4 = |octets: [u8; 4], end| edge(Part::Ipv4(octets.into()), end);
+        let set = Set { key: vec![Type::Ipv4Addr], value: SetValue::None, interval: true };
+        let elements = [
+            v4([240, 0, 0, 0], false),
+            v4([0, 0, 0, 0], false),
+            v4([1, 2, 3, 5], true),
+            v4([10, 0, 0, 0], false),
+            v4([10, 0, 1, 0], true),
+            v4([10, 0, 1, 0], false),
+            v4([10, 0, 1, 1], true),
+        ];
+        let want = "elements = { 0.0.0.0-1.2.3.4, 10.0.0.0/24,\n\t\t\t     10.0.1.0, 240.0.0.0/4 }";
+        let text = set_text(&set, &elements);
+        assert!(text.contains(want), "{text}");
+        assert!(set_text(&set, &[v4([0; 4], false)]).contains("{ 0.0.0.0/0 }"));
+
+        let v6 = |text: &str, end| edge(Part::Ipv6(text.parse().unwrap()), end);
+        let set = Set { key: vec![Type::Ipv6Addr], ..set };
+        assert!(set_text(&set, &[v6("::", false)]).contains("{ ::/0 }"));
+        let text = set_text(&set, &[v6("fd00::", false), v6("fd00:0:0:1::", true)]);
+        assert!(text.contains("{ fd00::/64 }"), "{text}");
+
+        let set = Set { key: vec![Type::InetService], ..set };
+        let ports = [edge(Part::Port(1024), false), edge(Part::Port(2048), true)];
+        assert!(set_text(&set, &ports).contains("{ 1024-2047 }"));
+    }
+
+    #[test]
+    fn a_protocol_is_left_out_only_where_a_later_word_says_it() {
+        let equal =
+            |left, right| Statement::Match { left, negated: false, right: Bytes::new(&[right]) };
+        let protocol = |number| equal(Operand::L4Proto, Part::Proto(number));
+        let port = || equal(Operand::ThDport, Part::Port(80));
+        let address = || equal(Operand::IpDaddr, Part::Ipv4([10, 0, 0, 1].into()));
+        let icmp = || equal(Operand::IcmpType, Part::Proto(8));
+        let drop = || Statement::Verdict(Verdict::Drop);
+        let rows = [
+            (vec![protocol(6), drop()], "meta l4proto tcp drop"),
+            (vec![protocol(6), port(), drop()], "tcp dport 80 drop"),
+            (vec![protocol(17), address(), port(), drop()], "ip daddr 10.0.0.1 udp dport 80 drop"),
+            (vec![port(), drop()], "th dport 80 drop"),
+            (vec![protocol(200), port(), drop()], "meta l4proto 200 th dport 80 drop"),
+            (vec![protocol(1), icmp(), drop()], "icmp type echo-request drop"),
+            (vec![icmp(), drop()], "@th,0,8 0x8 drop"),
+            (vec![protocol(6), Statement::RejectTcpReset], "reject with tcp reset"),
+            (vec![protocol(17), Statement::RejectPortUnreachable], "meta l4proto udp reject"),
+        ];
+        for (statements, want) in rows {
+            assert_eq!(rule(Family::Ip, &Rule(statements)), want);
+        }
     }
 }

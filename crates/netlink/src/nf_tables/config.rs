@@ -119,4 +119,16 @@ mod tests {
         let whole = CommitError::RefusedWhole { errno: libc::EOPNOTSUPP };
         assert_eq!(missing_config(Family::Ip, &[], &whole), ["CONFIG_NF_TABLES"]);
     }
+
+    #[test]
+    fn an_error_names_the_object_the_errno_and_the_cure() {
+        let masquerade = Rule(vec![Statement::Masquerade { fully_random: true }]);
+        let changes = [Change::AddRule("postrouting".into(), masquerade)];
+        let refusal = Refusal { index: 0, element: None, errno: libc::ENOENT };
+        assert_eq!(
+            CommitError::Refused(vec![refusal]).in_words(Family::Ip, "signpost", &changes),
+            "table ip signpost: add a rule to chain postrouting: No such file or directory \
+             (os error 2); this kernel may lack CONFIG_NFT_MASQ"
+        );
+    }
 }

@@ -2,6 +2,10 @@
 
 use std::io;
 
+use signpost_nft::{Change, Family, display};
+
+use super::config::missing_config;
+
 /// A transaction of which nothing was applied, or whose fate is unknown.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
@@ -20,6 +24,31 @@ pub enum CommitError {
     /// The socket failed. After a send that failed nothing was applied.
     #[error("netlink socket: {0}")]
     Io(#[from] io::Error),
+}
+
+impl CommitError {
+    /// The error with the object that it is about, the errno in words, and the cure if the kernel
+    /// lacks something.
+    pub fn in_words(&self, family: Family, table: &str, changes: &[Change]) -> String {
+        let table = format!("table {} {table}", display::family(family));
+        let mut words = match self {
+            Self::Refused(refusals) => match refusals.first() {
+                Some(Refusal { index, errno, .. }) => {
+                    let errno = io::Error::from_raw_os_error(*errno);
+                    let change = changes.get(*index).map(Change::to_string).unwrap_or_default();
+                    format!("{table}: {change}: {errno}")
+                }
+                None => format!("{table}: {self}"),
+            },
+            Self::RefusedWhole { .. } | Self::NoAck | Self::Io(_) => format!("{table}: {self}"),
+        };
+        let options = missing_config(family, changes, self);
+        if !options.is_empty() {
+            words.push_str("; this kernel may lack ");
+            words.push_str(&options.join(" or "));
+        }
+        words
+    }
 }
 
 /// A change that the kernel refused.
