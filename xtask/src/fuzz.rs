@@ -17,7 +17,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     while let Some(argument) = rest.next() {
         if argument == "--minutes" {
             let value = rest.next().context("--minutes lacks its number")?;
-            minutes = value.parse().with_context(|| format!("--minutes {value} is no number"))?;
+            minutes = value
+                .parse()
+                .ok()
+                // libFuzzer takes 0 for "for ever".
+                .filter(|minutes| *minutes > 0)
+                .with_context(|| format!("--minutes {value}: a number from 1"))?;
         } else {
             names.push(argument.as_str());
         }
