@@ -79,6 +79,7 @@ impl Control {
             if self.signals.read_signal().context("signalfd")?.is_some() {
                 return self.leave();
             }
+            let woken = clock::now();
             let mut touched = Touched::default();
             self.inbox.silence();
             while let Some(event) = self.inbox.next() {
@@ -88,7 +89,9 @@ impl Control {
             if !changed.is_empty() {
                 touched.merge(self.read_host());
             }
-            self.turn(&touched);
+            if self.turn(&touched) {
+                self.state.note_change(clock::now().since(woken));
+            }
             self.watch_rules()?;
         }
     }
@@ -149,11 +152,11 @@ impl Control {
         bail!("no Node is named `{node}`: --node is one of {}", known.join(", "));
     }
 
-    /// Plans what was touched: withdrawals, rules, announcements.
-    fn turn(&mut self, touched: &Touched) {
+    /// Plans what was touched: withdrawals, rules, announcements. Whether the kernel was written.
+    fn turn(&mut self, touched: &Touched) -> bool {
         // What the kernel has not acknowledged yet is tried again each turn.
         if !self.state.complete || (touched.is_empty() && !self.unfinished()) {
-            return;
+            return false;
         }
         if touched.scope || touched.all {
             self.scope = scope(&self.state.world);
@@ -172,8 +175,10 @@ impl Control {
         } else {
             self.forward.apply(wanted, &self.scope)
         };
+        let written = outcome.transactions > 0;
         self.absorb_outcome(outcome);
         self.renew_lease();
+        written
     }
 
     /// Whether the kernel still lacks something that it should have.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::time::Duration;
 
 use signpost_forward::Outcome;
 use signpost_plan::world::{Change, Host, Touched};
@@ -29,8 +30,19 @@ pub(crate) struct State {
     pub(crate) verdicts: BTreeMap<IpAddr, (Verdict, jiff::Timestamp)>,
     /// Services whose newest rules the kernel has not acknowledged.
     pub(crate) in_flight: Vec<ServiceKey>,
+    /// How long changes took from the event to the kernel's acknowledgement.
+    pub(crate) changes: Changes,
     /// What the wire was told last.
     gates: BTreeMap<IpAddr, Gate>,
+}
+
+/// How long changes took from the event to the kernel's acknowledgement.
+#[derive(Default)]
+pub(crate) struct Changes {
+    pub(crate) count: u64,
+    /// The first: everything that the source held at the start.
+    pub(crate) first: Duration,
+    pub(crate) last: Duration,
 }
 
 /// More senders with a wrong key than this are one attack, and not worth a line each.
@@ -50,6 +62,7 @@ impl State {
             conflicts: BTreeMap::new(),
             verdicts: BTreeMap::new(),
             in_flight: Vec::new(),
+            changes: Changes::default(),
             gates: BTreeMap::new(),
         }
     }
@@ -187,6 +200,14 @@ impl State {
             }
         }
         orders
+    }
+
+    pub(crate) fn note_change(&mut self, took: Duration) {
+        if self.changes.count == 0 {
+            self.changes.first = took;
+        }
+        self.changes.count += 1;
+        self.changes.last = took;
     }
 
     /// Every address that the wire may answer for.

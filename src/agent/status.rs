@@ -20,6 +20,9 @@ pub(crate) fn report(s: &State, forward: &Forward) -> Value {
         "rules": {
             "services": s.observed.acknowledged.len(),
             "refused": refused(s),
+            "changes": s.changes.count,
+            "first_change_us": s.changes.first.as_micros(),
+            "last_change_us": s.changes.last.as_micros(),
             "table_flags": if forward.is_owner() { "owner,persist" } else { "" },
             "in_flight": s.in_flight.iter().map(ToString::to_string).collect::<Vec<_>>(),
         },
