@@ -188,12 +188,13 @@ fn is_ours(spec: &Tree<'_>, meta: &Meta, remarks: &mut Vec<Remark>) -> Result<bo
         remarks.push(Remark::note(spec.at, message, "remove the label to have it served"));
         return Ok(false);
     }
-    if let Some(class) = optional(spec, "loadBalancerClass", text)?.filter(|c| !c.is_empty())
+    let class = optional(spec, "loadBalancerClass", |c| Ok((c.at, text(c)?)))?;
+    if let Some((at, class)) = class.filter(|(_, c)| !c.is_empty())
         && !class.starts_with(LOAD_BALANCER_CLASS_DOMAIN)
     {
         let message =
             format!("not served: spec.loadBalancerClass {class:?} is of another load balancer");
-        remarks.push(Remark::note(spec.at, message, "remove the class to have it served"));
+        remarks.push(Remark::note(at, message, "remove the class to have it served"));
         return Ok(false);
     }
     if spec.child_text("clusterIP") == Some("None") {
@@ -236,10 +237,11 @@ fn note_unserved(
             }
         }
     }
-    if optional(spec, "sessionAffinity", text)? == Some("ClientIP") {
+    let affinity = optional(spec, "sessionAffinity", |a| Ok((a.at, text(a)?)))?;
+    if let Some((at, "ClientIP")) = affinity {
         let message =
             "spec.sessionAffinity: ClientIP is not done yet: connections are spread evenly";
-        remarks.push(Remark::warning(spec.at, message, ""));
+        remarks.push(Remark::warning(at, message, ""));
     }
     if !each(spec, "externalIPs", text)?.is_empty() {
         let message = "spec.externalIPs: not served yet";

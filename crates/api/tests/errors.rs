@@ -215,7 +215,7 @@ fn what_is_not_served_is_said() {
     service(
         "  type: LoadBalancer",
         "  loadBalancerClass: example.com/lb\n  type: LoadBalancer",
-        "f.yaml:7:3: note: Service demo/web: not served: spec.loadBalancerClass \"example.com/lb\" is of another load balancer (hint: remove the class to have it served)",
+        "f.yaml:7:22: note: Service demo/web: not served: spec.loadBalancerClass \"example.com/lb\" is of another load balancer (hint: remove the class to have it served)",
     );
     service(
         "  type: LoadBalancer",
@@ -225,7 +225,7 @@ fn what_is_not_served_is_said() {
     service(
         "  type: LoadBalancer",
         "  sessionAffinity: ClientIP\n  type: LoadBalancer",
-        "f.yaml:7:3: warning: Service demo/web: spec.sessionAffinity: ClientIP is not done yet: connections are spread evenly",
+        "f.yaml:7:20: warning: Service demo/web: spec.sessionAffinity: ClientIP is not done yet: connections are spread evenly",
     );
 }
 

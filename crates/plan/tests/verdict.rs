@@ -15,14 +15,26 @@ const AB: &[&str] = &["198.19.1.5 a", "198.19.2.5 b"];
 /// The reason why a settled node withholds the address.
 #[track_caller]
 fn withheld(w: &World, expect: Reason) {
-    assert_eq!(verdict(w, &settled(w), vip()), Verdict::Withhold(expect));
+    let o = settled(w);
+    assert_eq!(verdict(w, &o, vip()), Verdict::Withhold(expect));
+    told(w, &o, expect);
+}
+
+/// Every reason is told in one sentence, with a cure.
+#[track_caller]
+fn told(w: &World, o: &Observed, expect: Reason) {
+    let why = explain(w, o, vip()).unwrap();
+    assert_eq!(why.reason, expect);
+    assert!(!why.sentence.is_empty() && !why.cure.is_empty(), "{why:?}");
+    assert!(!why.sentence.contains("  ") && !why.sentence.ends_with('.'), "{why:?}");
 }
 
 /// The weight that a settled node offers.
 #[track_caller]
 fn offers(node: &str, yaml: &str) -> Result<u16, Reason> {
     let w = world(node, yaml);
-    eligible(&w, &settled(&w), vip()).map(|offer| offer.weight)
+    let o = settled(&w);
+    eligible(&w, &o, vip()).map(|offer| offer.weight).inspect_err(|reason| told(&w, &o, *reason))
 }
 
 fn with_host(mut w: World, change: impl FnOnce(&mut Host)) -> World {

@@ -111,3 +111,29 @@ impl fmt::Display for Diagnostic {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_diagnostic_is_one_line() {
+        let d = Diagnostic::error("Service demo/web", "spec.ports[0].port: 70000 is not a port");
+        assert_eq!(
+            d.to_string(),
+            "error: Service demo/web: spec.ports[0].port: 70000 is not a port"
+        );
+        let span = Span { file: "a.yaml".into(), line: 3, column: 7 };
+        assert_eq!(
+            d.with_cure("write 1 to 65535").at(span).to_string(),
+            "a.yaml:3:7: error: Service demo/web: spec.ports[0].port: 70000 is not a port \
+             (hint: write 1 to 65535)"
+        );
+        assert_eq!(Diagnostic::note("", "nothing").to_string(), "note: nothing");
+    }
+
+    #[test]
+    fn severities_are_ordered() {
+        assert!(Severity::Note < Severity::Warning && Severity::Warning < Severity::Error);
+    }
+}
