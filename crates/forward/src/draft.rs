@@ -197,6 +197,12 @@ impl Edits {
 }
 
 impl Draft {
+    /// Puts both transactions into one.
+    pub(crate) fn join(&mut self) {
+        let [first, later] = &mut self.transactions;
+        first.append(std::mem::take(later));
+    }
+
     /// Counts what a frontend shares with others, before and after.
     fn count(&mut self, plane: &Plane, frontend: &Frontend, after: Option<&Slots>) {
         let steps = [(plane.fronts.get(frontend), -1), (after, 1)];

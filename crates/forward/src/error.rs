@@ -2,7 +2,8 @@
 
 use std::io;
 
-use signpost_netlink::nf_tables::{CommitError, ReadError};
+use signpost_netlink::ReadError;
+use signpost_netlink::nf_tables::CommitError;
 
 use crate::TABLE;
 

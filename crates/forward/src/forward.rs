@@ -30,19 +30,26 @@ pub enum TableOwner {
     Off,
 }
 
+/// What keeps a packet from being misled by a change that overtakes it. Less than all of it is only
+/// to measure what it is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protection {
+    /// Guard rules, and what goes away goes in a transaction of its own.
+    #[default]
+    Full,
+    /// Guard rules, and everything in one transaction.
+    GuardsOnly,
+    /// Everything in one transaction.
+    None,
+}
+
 /// How to forward.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// Whether others may change our table.
     pub table_owner: TableOwner,
-    /// The guard rules; false only to measure what they are for.
-    pub guards: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { table_owner: TableOwner::Auto, guards: true }
-    }
+    /// What keeps packets from being misled.
+    pub protection: Protection,
 }
 
 /// What became of wanted tables.
@@ -70,6 +77,7 @@ pub struct Forward<K = Session> {
     kernel: K,
     plane: Plane,
     ownership: Ownership,
+    protection: Protection,
     /// What is wanted and not yet acknowledged.
     pending: BTreeMap<ServiceKey, Option<Table>>,
     scope: Scope,
@@ -136,7 +144,8 @@ impl Forward {
 impl<K: Kernel> Forward<K> {
     /// Over any kernel. It is read once, so that what would fail later fails now.
     pub fn with_kernel(mut kernel: K, options: Options) -> Result<Self, Error> {
-        let layout = Layout { family: Family::Ip, guards: options.guards };
+        let guards = options.protection != Protection::None;
+        let layout = Layout { family: Family::Ip, guards };
         kernel.read(layout.family, TABLE).map_err(Error::reading)?;
         Ok(Self {
             kernel,
@@ -145,6 +154,7 @@ impl<K: Kernel> Forward<K> {
                 TableOwner::Auto => Ownership::Wanted,
                 TableOwner::Off => Ownership::Unwanted,
             },
+            protection: options.protection,
             pending: BTreeMap::new(),
             scope: Scope::default(),
             knowledge: Knowledge::Unsynced,
@@ -197,6 +207,11 @@ impl<K: Kernel> Forward<K> {
         self.ownership == Ownership::Held
     }
 
+    /// The kernel, for who made it.
+    pub fn into_kernel(self) -> K {
+        self.kernel
+    }
+
     fn run(&mut self) -> Outcome {
         let mut outcome = Outcome::default();
         if !self.held && self.knowledge != Knowledge::Unsynced {
@@ -225,7 +240,7 @@ impl<K: Kernel> Forward<K> {
         };
         let mut refused = 0;
         loop {
-            let draft = match self.plane.draft(&wanted, &self.scope, found.as_ref()) {
+            let mut draft = match self.plane.draft(&wanted, &self.scope, found.as_ref()) {
                 Ok(draft) => draft,
                 Err(taken) => {
                     let taken = taken.into_iter().map(|index| (index, libc::EEXIST));
@@ -233,6 +248,9 @@ impl<K: Kernel> Forward<K> {
                     continue;
                 }
             };
+            if self.protection != Protection::Full {
+                draft.join();
+            }
             match self.commit(draft, found.as_ref(), outcome)? {
                 Committed::Whole => break,
                 Committed::Retry => {}

@@ -1,6 +1,7 @@
 //! The kernel, as far as rules go.
 
-use signpost_netlink::nf_tables::{CommitError, Elements, ReadError, Session};
+use signpost_netlink::ReadError;
+use signpost_netlink::nf_tables::{CommitError, Elements, Session};
 use signpost_nft::{Change, Family, Table};
 
 /// What changes tables and reads them. [`Session`] is the one for real; tests have their own.

@@ -21,7 +21,7 @@ pub use cleanup::cleanup;
 pub use diff::{Member, Op, diff};
 pub use error::Error;
 pub use foreign::Damage;
-pub use forward::{Forward, Options, Outcome, TableOwner};
+pub use forward::{Forward, Options, Outcome, Protection, TableOwner};
 pub use kernel::Kernel;
 pub use layout::TABLE;
 pub use paper::Paper;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use signpost_netlink::nf_tables::{CommitError, Elements, ReadError, Refusal};
+use signpost_netlink::ReadError;
+use signpost_netlink::nf_tables::{CommitError, Elements, Refusal};
 use signpost_nft::{Bytes, Chain, Change, Element, Family, SetValue, Table, Value};
 
 use crate::kernel::Kernel;

@@ -1,6 +1,6 @@
 //! Restarts, and what other people do to our table.
 
-use signpost_forward::{Forward, Lane, Options, Outcome, TABLE, TableOwner, cleanup};
+use signpost_forward::{Forward, Lane, Options, Outcome, Protection, TABLE, TableOwner, cleanup};
 use signpost_netlink::nf_tables::{Monitor, Session};
 use signpost_nft::{Change, Family, display::ruleset};
 use signpost_plan::Table;
@@ -9,7 +9,7 @@ use crate::bed::{A, B, Bed, R};
 use crate::probe::tcp;
 use crate::tables::{cluster, here, key, local, there};
 
-const OPEN: Options = Options { table_owner: TableOwner::Off, guards: true };
+const OPEN: Options = Options { table_owner: TableOwner::Off, protection: Protection::Full };
 const VIP: &str = "203.0.113.1:80";
 
 fn tables() -> Vec<Table> {

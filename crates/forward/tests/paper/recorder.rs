@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use signpost_forward::{Kernel, Paper};
-use signpost_netlink::nf_tables::{CommitError, Elements, ReadError, Refusal};
+use signpost_netlink::ReadError;
+use signpost_netlink::nf_tables::{CommitError, Elements, Refusal};
 use signpost_nft::{Change, Family, Table};
 
 /// What every commit left, and the kernel itself, shared with the test.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use signpost_forward::{Forward, Options, Paper, TableOwner};
+use signpost_forward::{Forward, Options, Paper, Protection, TableOwner};
 use signpost_netlink::nf_tables::{CommitError, Elements};
 use signpost_nft::{Bytes, Element, Part, SetValue, Table, Type, Value, Verdict};
 use signpost_plan::{Scope, ServiceKey};
@@ -11,7 +11,7 @@ use signpost_plan::{Scope, ServiceKey};
 use crate::recorder::Recorder;
 use crate::world::{scope, tables};
 
-const OPTIONS: Options = Options { table_owner: TableOwner::Off, guards: true };
+const OPTIONS: Options = Options { table_owner: TableOwner::Off, protection: Protection::Full };
 
 #[derive(Clone, Debug)]
 enum Event {
