@@ -127,3 +127,19 @@ pub(crate) fn a_killed_agent_is_replaced() {
     lab.mend(Fault::Kill, &old).unwrap();
     all_alive(&lab);
 }
+
+pub(crate) fn a_returning_node_leaves_the_address_where_it_is() {
+    let mut lab = lab(true, &["--preempt-delay-ms", "600000"]);
+    serve(&lab, &["b1", "c1"]);
+    let old = one_owner(&lab, |_| true);
+    all_alive(&lab);
+    let old_mac = lab.node(&old).unwrap().mac();
+    lab.fault(Fault::Link, &old).unwrap();
+    let new = one_owner(&lab, |o| o != old);
+    let mut sniffer = Sniffer::start(&lab.namespace("client").unwrap()).unwrap();
+    lab.mend(Fault::Link, &old).unwrap();
+    all_alive(&lab);
+    assert_eq!(owners(&lab), vec![new]);
+    let old_claims = sniffer.claims(VIP).into_iter().filter(|f| f.from.to_string() == old_mac);
+    assert_eq!(old_claims.count(), 0, "it claimed the address before it heard who has it");
+}

@@ -1,8 +1,12 @@
 //! Labs without agents: what they build, and whether their probes tell the truth.
 
+use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use signpost_lab::arp::{Sniffer, who_has};
 use signpost_lab::probe::{Cause, Outcome, Pool, Stream, Target, Verdict, run, summary};
 use signpost_lab::topology::mac;
@@ -27,34 +31,42 @@ fn left_of(name: &LabName) -> Vec<String> {
     left
 }
 
-/// The processes that run `signpost lab pod` or `signpost agent` of this test's binary.
-fn servers() -> usize {
-    let mut count = 0;
-    for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
-        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        count += usize::from(line.starts_with(program().as_os_str().as_encoded_bytes()));
-    }
-    count
+/// The network namespaces of a lab.
+fn inodes(lab: &Lab) -> BTreeSet<u64> {
+    let members = lab.topology().members();
+    members.into_iter().map(|m| lab.namespace(m).unwrap().inode().unwrap()).collect()
+}
+
+/// The processes in these namespaces.
+fn inside(inodes: &BTreeSet<u64>) -> Vec<i32> {
+    let entries = std::fs::read_dir("/proc").expect("/proc").flatten();
+    let ours = entries.filter(|entry| {
+        let ns = std::fs::metadata(entry.path().join("ns/net"));
+        ns.is_ok_and(|m| inodes.contains(&m.ino()))
+    });
+    ours.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 pub(crate) fn down_leaves_nothing_also_after_a_crash() {
     let (kept, lost) = (bare_lab(), bare_lab());
     let (kept_name, lost_name) = (kept.name(), lost.name());
-    let both = servers();
-    assert_eq!(both, 12, "two labs run at once, with six pods each");
+    let (kept_inodes, lost_inodes) = (inodes(&kept), inodes(&lost));
+    assert_eq!(inside(&kept_inodes).len(), 6, "a server a pod");
+    let servers = inside(&lost_inodes);
+    assert_eq!(servers.len(), 6, "two labs run at once");
     // As after a crash: the state is gone, and a process neither runs nor ends.
     std::fs::remove_file(lost.directory().join("state.json")).unwrap();
-    let pid = lost.namespace("a1").unwrap().command("sh", &["-c", "echo $$"], "").unwrap();
-    assert!(!pid.is_empty());
+    kill(Pid::from_raw(servers[0]), Signal::SIGSTOP).unwrap();
     assert!(Lab::attach(&lost_name).is_err());
     std::mem::forget(lost);
     assert!(down(&lost_name).unwrap(), "there was something to end");
     assert_eq!(left_of(&lost_name), Vec::<String>::new());
-    assert_eq!(servers(), 6, "the other lab's pods still run");
+    assert_eq!(inside(&lost_inodes), Vec::<i32>::new());
+    assert_eq!(inside(&kept_inodes).len(), 6, "the other lab's pods still run");
     assert!(!down(&lost_name).unwrap(), "nothing was left");
     drop(kept);
     assert_eq!(left_of(&kept_name), Vec::<String>::new());
-    assert_eq!(servers(), 0);
+    assert_eq!(inside(&kept_inodes), Vec::<i32>::new());
 }
 
 pub(crate) fn a_failed_up_leaves_nothing() {
@@ -99,8 +111,13 @@ pub(crate) fn probes_tell_outcomes_apart() {
     check("remote", "198.19.2.5:81/tcp", Verdict::Refused, Some(Cause::Reset), "");
     check("remote", "198.19.2.5:81/udp", Verdict::Refused, Some(Cause::Icmp(pod)), "");
     check("client", "192.0.2.99:80/tcp", Verdict::Timeout, None, "");
-    let router_ns = lab.namespace("router").unwrap();
-    router_ns.ip("route add unreachable 203.0.113.0/24\n").unwrap();
+    let rules = "table ip t {
+        chain f { type filter hook forward priority 0
+            ip daddr 203.0.113.0/24 reject with icmp type host-unreachable
+        }
+    }";
+    lab.namespace("router").unwrap().command("nft", &["-f", "-"], rules).unwrap();
+    lab.namespace("router").unwrap().ip("route add 203.0.113.0/24 via 192.0.2.11\n").unwrap();
     check("remote", "203.0.113.1:80/tcp", Verdict::Unreachable, Some(Cause::Icmp(router)), "");
     check("remote", "203.0.113.1:80/udp", Verdict::Unreachable, Some(Cause::Icmp(router)), "");
 

@@ -27,8 +27,11 @@ const AT_ONCE: usize = 160;
 /// Longer than a second SYN needs: what is not answered by then is dropped.
 const PATIENCE: Duration = Duration::from_millis(1500);
 
-/// What answers ARP answers at once.
+/// What answers ARP answers at once, and all who do within this.
 const ARP_PATIENCE: Duration = Duration::from_millis(30);
+
+/// On a busy machine an answer may take longer: silence is asked so often.
+const ARP_TRIES: usize = 20;
 
 pub(super) fn cells(
     lab: &Lab,
@@ -108,7 +111,13 @@ fn owners<'a>(lab: &'a Lab, s: &Scenario<'_>) -> Result<Vec<&'a Node>, Error> {
     let t = lab.topology();
     let client = &t.clients[0];
     let ns = lab.namespace(&client.name)?;
-    let macs = arp::who_has(&ns, client.address, s.service.address, ARP_PATIENCE)?;
+    let mut macs = Vec::new();
+    for _ in 0..ARP_TRIES {
+        macs = arp::who_has(&ns, client.address, s.service.address, ARP_PATIENCE)?;
+        if !macs.is_empty() {
+            break;
+        }
+    }
     Ok(t.nodes.iter().filter(|n| macs.iter().any(|m| m.to_string() == n.mac())).collect())
 }
 
