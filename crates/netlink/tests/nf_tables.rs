@@ -140,6 +140,23 @@ fn ten_thousand_services_go_in_with_one_transaction() {
 }
 
 #[test]
+fn a_map_is_read_whole_while_the_kernel_still_grows_its_hash_table() {
+    in_new(|| {
+        let (_, endpoints) = many(5_000, 10);
+        let load = [Change::AddElements("endpoints".into(), endpoints.clone())];
+        for _ in 0..8 {
+            let (mut session, ..) = session_with_sample();
+            let flush = Change::FlushSet("endpoints".into());
+            session.commit(Family::Ip, "signpost", &[flush]).unwrap();
+            session.commit(Family::Ip, "signpost", &load).unwrap();
+            let (_, elements) = session.read(Family::Ip, "signpost").unwrap().unwrap();
+            assert!(elements["endpoints"] == endpoints, "elements are missing");
+            session.commit(Family::Ip, "signpost", &[Change::DeleteTable]).unwrap();
+        }
+    });
+}
+
+#[test]
 fn an_owned_table_resists_others_and_passes_to_the_next_owner() {
     in_new(|| {
         let (mut table, elements) = sample::table();

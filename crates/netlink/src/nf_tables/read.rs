@@ -144,22 +144,28 @@ impl Session {
         name: &str,
         set: &mut Set,
     ) -> Result<Vec<Element>, Failed> {
-        let mut elements = Vec::new();
-        let mut foreign = false;
         let request = Request::dump(nf::GET_ELEMENTS, family);
-        self.ask(request, &[(1, table), (2, name)], |attributes| {
-            let mut list = decode::elements(attributes)?;
-            foreign |= list.foreign;
-            elements.append(&mut list.elements);
-            Ok(())
-        })?;
-        if foreign {
-            set.value = SetValue::Foreign("elements".into());
+        for _ in 0..ATTEMPTS {
+            let mut elements = Vec::new();
+            let mut foreign = false;
+            self.ask(request, &[(1, table), (2, name)], |attributes| {
+                let mut list = decode::elements(attributes)?;
+                foreign |= list.foreign;
+                elements.append(&mut list.elements);
+                Ok(())
+            })?;
+            elements.sort_by_key(|element| (element.key, !element.interval_end));
+            // The kernel goes on at the n-th element. A hash table that grows meanwhile changes
+            // their order, so for each that is missed another comes twice (nft_rhash_walk()).
+            if elements.windows(2).any(|two| two[0] == two[1]) {
+                continue;
+            }
+            if foreign {
+                set.value = SetValue::Foreign("elements".into());
+            }
+            return Ok(elements);
         }
-        elements.sort_by_key(|element| (element.key, !element.interval_end));
-        // A hash table that grows meanwhile shows some of its elements twice.
-        elements.dedup();
-        Ok(elements)
+        Err(Failed::Interrupted)
     }
 
     fn ask(
