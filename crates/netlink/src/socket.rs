@@ -60,8 +60,16 @@ impl Socket {
     /// Errors without a copy of the request (NETLINK_CAP_ACK), but with the offset of the attribute
     /// that was refused (NETLINK_EXT_ACK).
     pub(crate) fn set_short_errors(&self) -> io::Result<()> {
-        self.set_netlink_option(libc::NETLINK_CAP_ACK)?;
-        self.set_netlink_option(libc::NETLINK_EXT_ACK)
+        self.set_netlink_option(libc::NETLINK_CAP_ACK, 1)?;
+        self.set_netlink_option(libc::NETLINK_EXT_ACK, 1)
+    }
+
+    pub(crate) fn join(&self, group: u8) -> io::Result<()> {
+        self.set_netlink_option(libc::NETLINK_ADD_MEMBERSHIP, group.into())
+    }
+
+    pub(crate) fn leave(&self, group: u8) -> io::Result<()> {
+        self.set_netlink_option(libc::NETLINK_DROP_MEMBERSHIP, group.into())
     }
 
     /// Sends to the kernel, as one datagram.
@@ -118,15 +126,14 @@ impl Socket {
         }
     }
 
-    fn set_netlink_option(&self, option: libc::c_int) -> io::Result<()> {
-        let on: libc::c_int = 1;
-        // SAFETY: the pointer and the length are those of `on`, which outlives the call.
+    fn set_netlink_option(&self, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+        // SAFETY: the pointer and the length are those of `value`, which outlives the call.
         let result = unsafe {
             libc::setsockopt(
                 self.fd.as_raw_fd(),
                 libc::SOL_NETLINK,
                 option,
-                (&raw const on).cast(),
+                (&raw const value).cast(),
                 size_of::<libc::c_int>() as libc::socklen_t,
             )
         };

@@ -346,6 +346,24 @@ fn the_monitor_tells_own_changes_from_those_of_others() {
     });
 }
 
+#[test]
+fn a_paused_monitor_hears_nothing_and_the_generation_shows_whether_others_wrote() {
+    in_new(|| {
+        let (mut session, ..) = session_with_sample();
+        let mut monitor = Monitor::open(Family::Ip, "signpost").unwrap();
+        monitor.pause().unwrap();
+        let before = session.generation().unwrap();
+        let add = Change::AddElements("vips".into(), vec![vip(9)]);
+        session.commit(Family::Ip, "signpost", &[add]).unwrap();
+        monitor.resume().unwrap();
+        assert_eq!(session.generation().unwrap(), before + 1);
+        assert_eq!(monitor.drain().unwrap(), []);
+        nft_load("delete element ip signpost vips { 10.99.0.9 }");
+        assert_eq!(session.generation().unwrap(), before + 2);
+        assert_eq!(monitor.drain().unwrap().len(), 2);
+    });
+}
+
 fn kind(event: &Event) -> Option<&ChangeKind> {
     match event {
         Event::Change { kind, .. } => Some(kind),

@@ -10,8 +10,8 @@ use super::{constants as nf, decode};
 use crate::message::{Malformed, Message, Messages, be32, string};
 use crate::socket::{DATAGRAM, Socket, lost_events};
 
-/// NFNLGRP_NFTABLES, as a mask.
-const GROUP: u32 = 1 << (7 - 1);
+/// NFNLGRP_NFTABLES
+const GROUP: u8 = 7;
 /// The load of 100,000 elements overruns the default buffer.
 const RECEIVE_BUFFER_BYTES: usize = 64 << 20;
 /// Others' loads are told of in many datagrams: the caller gets to do something else in between.
@@ -80,7 +80,8 @@ pub enum ChangeKind {
 impl Monitor {
     /// Listens in this thread's network namespace.
     pub fn open(family: Family, table: &str) -> io::Result<Self> {
-        let socket = Socket::open(SockProtocol::NetlinkNetFilter, GROUP)?;
+        let socket = Socket::open(SockProtocol::NetlinkNetFilter, 0)?;
+        socket.join(GROUP)?;
         socket.set_receive_buffer(RECEIVE_BUFFER_BYTES)?;
         let buffer = vec![0; DATAGRAM].into();
         Ok(Self { socket, family, table: table.into(), ignored_port: None, buffer })
@@ -89,6 +90,19 @@ impl Monitor {
     /// Leaves out the changes of the session with this port id; its [`Event::Generation`]s stay.
     pub fn ignore(&mut self, port: u32) {
         self.ignored_port = Some(port);
+    }
+
+    /// Hears nothing until [`Self::resume`]. For a large load of one's own: the kernel writes an
+    /// event for each element as long as anybody listens, which makes 110,000 take twice as long.
+    /// That [`super::Session::generation`] then went up by one for each own transaction says that
+    /// nobody else wrote meanwhile.
+    pub fn pause(&mut self) -> io::Result<()> {
+        self.socket.leave(GROUP)
+    }
+
+    /// Listens again.
+    pub fn resume(&mut self) -> io::Result<()> {
+        self.socket.join(GROUP)
     }
 
     /// What came since, without waiting. There can be more: it ends early after a lot.
