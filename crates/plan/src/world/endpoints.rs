@@ -28,7 +28,7 @@ pub struct EndpointSlice {
 /// One of an EndpointSlice's `ports`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointPort {
-    /// Matches [`ServicePort::name`].
+    /// Matches [`super::ServicePort::name`].
     pub name: Box<str>,
     /// The protocol.
     pub protocol: Protocol,
