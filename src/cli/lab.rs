@@ -1,5 +1,6 @@
 //! `signpost lab`: a whole cluster of network namespaces on this machine.
 
+mod bench;
 mod demo;
 mod matrix;
 
@@ -41,6 +42,9 @@ enum Verb {
     Demo(demo::Demo),
     /// Sends probes from one place and says what came of them
     Probe(Probe),
+    /// Measures figures: an absolute, and its ratio to a baseline of the same run
+    #[command(hide = true)]
+    Bench(bench::Bench),
     /// A pod's servers, in the namespace that this runs in
     #[command(hide = true)]
     Pod(Pod),
@@ -139,6 +143,7 @@ pub(super) fn run(lab: Lab) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Verb::Matrix(m) => matrix::run(&m, &mut out),
+        Verb::Bench(b) => bench::run(&b, &mut out),
         Verb::Demo(d) => demo::run(&d, &mut out),
         Verb::Probe(p) => send(&p, &mut out),
         Verb::Pod(p) => {

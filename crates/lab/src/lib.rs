@@ -5,6 +5,7 @@
 
 mod agent;
 pub mod arp;
+pub mod bench;
 pub mod demo;
 mod error;
 mod fault;
@@ -16,6 +17,7 @@ mod namespace;
 pub mod pod;
 pub mod probe;
 mod process;
+mod stage;
 pub mod topology;
 mod wiring;
 

@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
+use crate::probe::Report;
+
 /// An act, played.
 #[derive(Clone, Debug, Serialize)]
 pub struct Act {
@@ -78,5 +80,16 @@ impl Act {
             line(&mut text, &row.cells, if row.holds { "" } else { " <- not as it should be" });
         }
         text
+    }
+}
+
+/// Rows for what the probes lost. With `none`, nothing may be lost.
+pub(super) fn losses(act: &mut Act, udp: &Report, tcp: &Report, none: bool) {
+    let wish = if none { "0" } else { "only in the gap" };
+    for (what, report) in [("datagrams lost (1 kHz)", udp), ("new connections lost (200/s)", tcp)] {
+        act.row(
+            [what.to_owned(), format!("{} of {}", report.lost, report.sent), wish.to_owned()],
+            !none || report.lost == 0,
+        );
     }
 }

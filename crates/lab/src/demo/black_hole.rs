@@ -1,14 +1,11 @@
 //! Act 1: keepalived and kube-proxy, as they are found together.
 
-use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use super::act::Act;
 use crate::probe::{self, Protocol, Target, Verdict};
+use crate::stage::VIP;
 use crate::{Error, Lab};
-
-/// The address that keepalived holds in act 1, and Signpost serves after it.
-pub(super) const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 100);
 
 /// The Service's NodePort.
 const NODE_PORT: u16 = 30080;

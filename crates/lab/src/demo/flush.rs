@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::act::Act;
-use super::black_hole::VIP;
-use super::stage::{SOON, Watch, losses, ms, one_owner, settled};
+use super::act::{Act, losses};
+use crate::stage::{SOON, VIP, Watch, ms, one_owner, settled};
 use crate::{Error, Fault, Lab};
 
 /// Plays it.

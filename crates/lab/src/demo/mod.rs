@@ -6,7 +6,6 @@ mod flush;
 mod moves;
 mod picture;
 mod served;
-mod stage;
 
 pub use act::{Act, Row};
 pub use black_hole::black_hole;

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::act::Act;
-use super::black_hole::VIP;
-use super::stage::{CLIENT, Watch, losses, ms, publish, settled};
+use super::act::{Act, losses};
 use crate::probe::{Fate, Pool};
+use crate::stage::{CLIENT, VIP, Watch, ms, publish, settled};
 use crate::{Error, Fault, Lab};
 
 /// Three heartbeats of 100 ms, and the takeover itself.

@@ -1,9 +1,8 @@
 //! Act 2: the same Service under Signpost.
 
 use super::act::Act;
-use super::black_hole::VIP;
-use super::stage::{one_owner, publish, web};
 use crate::matrix::{self, Expected, Row};
+use crate::stage::{VIP, one_owner, publish, web};
 use crate::{Error, Lab};
 
 /// Plays it: from here on, the lab has agents.

@@ -1,16 +1,19 @@
-//! What the acts with agents share.
+//! One Service with endpoints on two nodes, watched by a client: what the demo and the benches
+//! play on.
 
+use std::net::Ipv4Addr;
 use std::time::{Duration, SystemTime};
 
-use super::act::Act;
-use super::black_hole::VIP;
 use crate::arp::{Sniffer, who_has};
 use crate::manifest::{Policy, Service, State};
 use crate::probe::{Report, Stream};
 use crate::{Error, Lab};
 
+/// The address of the Service.
+pub(crate) const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 100);
+
 /// Whatever the agents do, they do it within this.
-pub(super) const SOON: Duration = Duration::from_secs(10);
+pub(crate) const SOON: Duration = Duration::from_secs(10);
 
 /// What answers ARP answers at once.
 const ARP: Duration = Duration::from_millis(20);
@@ -23,10 +26,10 @@ const UDP_EVERY: Duration = Duration::from_millis(1);
 const TCP_EVERY: Duration = Duration::from_millis(5);
 
 /// The client that all acts look from.
-pub(super) const CLIENT: &str = "client";
+pub(crate) const CLIENT: &str = "client";
 
 /// The act's Service, with these endpoints.
-pub(super) fn web(endpoints: &[&'static str]) -> Service<'static> {
+pub(crate) fn web(endpoints: &[&'static str]) -> Service<'static> {
     Service {
         name: "web",
         address: VIP,
@@ -35,13 +38,13 @@ pub(super) fn web(endpoints: &[&'static str]) -> Service<'static> {
     }
 }
 
-pub(super) fn publish(lab: &Lab, endpoints: &[&'static str]) -> Result<(), Error> {
+pub(crate) fn publish(lab: &Lab, endpoints: &[&'static str]) -> Result<(), Error> {
     let service = web(endpoints);
     lab.write_manifest(&service.file(), &service.yaml(lab.topology()))
 }
 
 /// Who answers the client's ARP for the address now.
-pub(super) fn owners(lab: &Lab) -> Result<Vec<String>, Error> {
+pub(crate) fn owners(lab: &Lab) -> Result<Vec<String>, Error> {
     let own = lab.topology().clients[0].address;
     let macs = who_has(&lab.namespace(CLIENT)?, own, VIP, ARP)?;
     let nodes = lab.topology().nodes.iter();
@@ -50,7 +53,7 @@ pub(super) fn owners(lab: &Lab) -> Result<Vec<String>, Error> {
 }
 
 /// Waits until exactly one node answers, and it is as wished.
-pub(super) fn one_owner(lab: &Lab, wished: impl Fn(&str) -> bool) -> Result<String, Error> {
+pub(crate) fn one_owner(lab: &Lab, wished: impl Fn(&str) -> bool) -> Result<String, Error> {
     let mut found = None;
     lab.wait_until(&format!("one node answers for {VIP}"), SOON, || {
         found = match owners(lab).as_deref() {
@@ -63,7 +66,7 @@ pub(super) fn one_owner(lab: &Lab, wished: impl Fn(&str) -> bool) -> Result<Stri
 }
 
 /// Waits until the members hear each other, one owns the address, and another could.
-pub(super) fn settled(lab: &Lab) -> Result<String, Error> {
+pub(crate) fn settled(lab: &Lab) -> Result<String, Error> {
     lab.wait_until(&format!("the members agree about {VIP}"), SOON, || {
         let mut verdicts: Vec<String> = Vec::new();
         for node in &lab.topology().nodes {
@@ -82,7 +85,7 @@ pub(super) fn settled(lab: &Lab) -> Result<String, Error> {
 }
 
 /// Probes that run while something happens, with a sniffer beside them.
-pub(super) struct Watch {
+pub(crate) struct Watch {
     udp: Stream,
     tcp: Stream,
     sniffer: Sniffer,
@@ -91,7 +94,7 @@ pub(super) struct Watch {
 
 impl Watch {
     /// Starts, and waits until the probes run.
-    pub(super) fn start(lab: &Lab) -> Result<Self, Error> {
+    pub(crate) fn start(lab: &Lab) -> Result<Self, Error> {
         let ns = lab.namespace(CLIENT)?;
         let watch = Self {
             udp: Stream::udp(&ns, VIP, 80, UDP_EVERY)?,
@@ -104,7 +107,7 @@ impl Watch {
     }
 
     /// Waits until another node claims the address, and says who it is and when it did.
-    pub(super) fn other_claims(
+    pub(crate) fn other_claims(
         &mut self,
         lab: &Lab,
         old: &str,
@@ -124,23 +127,12 @@ impl Watch {
     }
 
     /// Goes on for a while, and counts.
-    pub(super) fn stop(self) -> Result<(Report, Report), Error> {
+    pub(crate) fn stop(self) -> Result<(Report, Report), Error> {
         std::thread::sleep(AROUND);
         Ok((self.udp.stop()?, self.tcp.stop()?))
     }
 }
 
-/// Rows for what the probes lost. With `none`, nothing may be lost.
-pub(super) fn losses(act: &mut Act, udp: &Report, tcp: &Report, none: bool) {
-    let wish = if none { "0" } else { "only in the gap" };
-    for (what, report) in [("datagrams lost (1 kHz)", udp), ("new connections lost (200/s)", tcp)] {
-        act.row(
-            [what.to_owned(), format!("{} of {}", report.lost, report.sent), wish.to_owned()],
-            !none || report.lost == 0,
-        );
-    }
-}
-
-pub(super) fn ms(d: Duration) -> String {
+pub(crate) fn ms(d: Duration) -> String {
     format!("{:.1} ms", d.as_secs_f64() * 1000.0)
 }
