@@ -9,9 +9,9 @@ use crate::{Base, Element, Rule, Set};
 pub enum Change {
     /// Makes the table, or adopts it; its sets and chains come by changes of their own.
     AddTable {
-        /// See [`Table::owner`].
+        /// See [`crate::Table::owner`].
         owner: bool,
-        /// See [`Table::persist`].
+        /// See [`crate::Table::persist`].
         persist: bool,
     },
     /// Deletes the table with everything in it. With no table there it fails with ENOENT.

@@ -21,7 +21,7 @@ pub enum CommitError {
     /// No acknowledgement came: whether it was applied is unknown, read and compare.
     #[error("the kernel did not acknowledge the transaction")]
     NoAck,
-    /// The socket failed. After a send that failed nothing was applied.
+    /// The batch could not be sent: nothing was applied.
     #[error("netlink socket: {0}")]
     Io(#[from] io::Error),
 }

@@ -112,21 +112,21 @@ impl Session {
         let deadline = Instant::now() + ACK_TIMEOUT;
         let mut refusals = Vec::new();
         loop {
-            let Some(datagram) = self.socket.receive(&mut self.buffer)? else {
+            let Some(datagram) = self.socket.receive(&mut self.buffer).map_err(unanswered)? else {
                 let left = deadline.saturating_duration_since(Instant::now());
-                if left.is_zero() || !self.socket.wait(left)? {
+                if left.is_zero() || !self.socket.wait(left).map_err(unanswered)? {
                     return Err(CommitError::NoAck);
                 }
                 continue;
             };
             for message in Messages::new(datagram) {
-                let message = message.map_err(io::Error::other)?;
+                let message = message.map_err(unanswered)?;
                 if message.kind != message::ERROR
                     || !self.batch.sequences().contains(&message.sequence)
                 {
                     continue;
                 }
-                let errno = message::errno(message.payload).map_err(io::Error::other)?;
+                let errno = message::errno(message.payload).map_err(unanswered)?;
                 match self.batch.origin(message.sequence) {
                     Some(origin) if errno != 0 => refusals.push(Refusal {
                         index: origin.change,
@@ -155,6 +155,11 @@ impl Session {
         let buffer = vec![0; DATAGRAM].into();
         Ok(Self { socket, sequence, buffer, batch: Batch::default() })
     }
+}
+
+/// Whatever it was: the batch is sent and its fate unknown.
+fn unanswered<E>(_: E) -> CommitError {
+    CommitError::NoAck
 }
 
 impl AsFd for Session {
