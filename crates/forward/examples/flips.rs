@@ -23,6 +23,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 const VIP: &str = "203.0.113.1";
 const PODS: [&str; 2] = ["10.2.0.2", "10.2.0.3"];
 const CLIENTS: usize = 16;
+const ATTEMPTS: u32 = 10;
 /// The first SYN is sent again after 1 s: whoever waits as long lost a packet.
 const SLOW: Duration = Duration::from_millis(900);
 /// After the second time: the flow is pinned to nowhere.
@@ -47,6 +48,8 @@ fn measure(protection: Protection, connections: u32) -> Result<(), Failure> {
     std::thread::scope(|scope| {
         let servers = neighbour(scope, "pods", "10.2.0", &["2", "3"], move || serve(done))?;
         let start_clients = neighbour(scope, "client", "10.1.0", &["2"], move || {
+            // Until the whole way is up.
+            (0..ATTEMPTS).find(|_| ask().is_ok()).ok_or("the way to the pods does not come up")?;
             std::thread::scope(|clients| {
                 for _ in 0..CLIENTS {
                     clients.spawn(|| connect(tally, connections));
@@ -69,8 +72,7 @@ fn measure(protection: Protection, connections: u32) -> Result<(), Failure> {
         }
         let seconds = start.elapsed().as_secs_f64();
         println!(
-            "{protection:?}: {} connections, {} failed, {} slow; {transactions} transactions, {:.0} a second",
-            tally.connections.load(Ordering::Relaxed),
+            "{protection:?}: {connections} connections, {} failed, {} slow; {transactions} transactions, {:.0} a second",
             tally.failed.load(Ordering::Relaxed),
             tally.slow.load(Ordering::Relaxed),
             f64::from(transactions) / seconds,
@@ -87,22 +89,24 @@ struct Tally {
 }
 
 fn connect(tally: &Tally, connections: u32) {
-    let to = SocketAddr::new(VIP.parse().expect("an address"), 80);
     while tally.connections.fetch_add(1, Ordering::Relaxed) < connections {
         let start = Instant::now();
-        let answered = TcpStream::connect_timeout(&to, FAILED).and_then(|mut stream| {
-            stream.set_read_timeout(Some(FAILED))?;
-            // The ports would run out if each waited in TIME_WAIT.
-            let socket = socket2::SockRef::from(&stream);
-            socket.set_linger(Some(Duration::ZERO))?;
-            stream.read_exact(&mut [0])
-        });
+        let answered = ask();
         if answered.is_err() {
             tally.failed.fetch_add(1, Ordering::Relaxed);
         } else if start.elapsed() > SLOW {
             tally.slow.fetch_add(1, Ordering::Relaxed);
         }
     }
+}
+
+fn ask() -> std::io::Result<()> {
+    let to = SocketAddr::new(VIP.parse().expect("an address"), 80);
+    let mut stream = TcpStream::connect_timeout(&to, FAILED)?;
+    stream.set_read_timeout(Some(FAILED))?;
+    // The ports would run out if each waited in TIME_WAIT.
+    socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO))?;
+    stream.read_exact(&mut [0])
 }
 
 /// Answers every connection with one byte.

@@ -40,13 +40,13 @@ struct Edits {
 impl Edits {
     fn push(&mut self, op: &Op) {
         match op {
-            Op::Point { lane: _, frontend, replaces, target } => {
+            Op::Point { lane, frontend, replaces, target } => {
                 let key = Bytes::new(&frontend.parts());
                 if *replaces {
                     self.deleted.push(bare(key));
                 }
                 self.added.extend(target.map(|target| {
-                    let value = Value::Verdict(verdict(op.lane(), target));
+                    let value = verdict_value(*lane, target);
                     Element { key, interval_end: false, value }
                 }));
             }
@@ -56,22 +56,13 @@ impl Edits {
                 if *replaces {
                     self.deleted.push(bare(key));
                 }
-                self.added.extend(endpoint.map(|(address, port)| {
-                    let value = Value::Data(Bytes::new(&[address.into(), Part::Port(port)]));
+                self.added.extend(endpoint.map(|endpoint| {
+                    let value = endpoint_value(endpoint);
                     Element { key, interval_end: false, value }
                 }));
             }
             Op::Join(member) => self.added.extend(member.elements()),
             Op::Leave(member) => self.deleted.extend(member.elements()),
-        }
-    }
-}
-
-impl Op {
-    fn lane(&self) -> Lane {
-        match self {
-            Self::Point { lane, .. } | Self::Fill { lane, .. } => *lane,
-            Self::Join(_) | Self::Leave(_) => Lane::Cluster,
         }
     }
 }
@@ -84,11 +75,17 @@ fn set_of(op: &Op) -> &'static str {
     }
 }
 
-fn verdict(lane: Lane, target: Target) -> Verdict {
-    match target {
+/// Of a frontend.
+pub(crate) fn verdict_value(lane: Lane, target: Target) -> Value {
+    Value::Verdict(match target {
         Target::Pick(count) => Verdict::Goto(lane.chain(count)),
         Target::Drop => Verdict::Drop,
-    }
+    })
+}
+
+/// Of an index.
+pub(crate) fn endpoint_value((address, port): Endpoint) -> Value {
+    Value::Data(Bytes::new(&[address.into(), Part::Port(port)]))
 }
 
 fn bare(key: Bytes) -> Element {

@@ -12,6 +12,7 @@ use crate::foreign::Damage;
 use crate::found::{Found, Standing};
 use crate::kernel::Kernel;
 use crate::layout::Layout;
+use crate::mend::Edits;
 use crate::part::Endpoint;
 use crate::plane::Plane;
 use crate::{Frontend, TABLE, render};
@@ -81,6 +82,8 @@ pub struct Forward<K = Session> {
     /// What is wanted and not yet acknowledged.
     pending: BTreeMap<ServiceKey, Option<Table>>,
     scope: Scope,
+    /// Single elements that others edited since.
+    edits: Edits,
     /// Whether what we know is what the kernel has.
     knowledge: Knowledge,
     held: bool,
@@ -125,19 +128,24 @@ impl Forward {
         &self.kernel
     }
 
-    /// What others did to our table, from the events of a monitor. Until it is repaired the kernel
-    /// is read before the next change.
+    /// What others did to our table, from the events of a monitor. The next call mends it, whatever
+    /// else it does.
     pub fn foreign(&mut self, events: &[Event]) -> Damage {
-        let damage = Damage::of(&self.plane, self.kernel.portid(), events);
-        if !damage.is_none() && self.knowledge == Knowledge::Certain {
-            self.doubt();
+        let own_port = self.kernel.portid();
+        let damage = Damage::of(&self.plane, own_port, events);
+        if self.knowledge == Knowledge::Certain {
+            self.edits.absorb(own_port, events);
+            if damage.all || self.edits.are_many() {
+                self.edits.clear();
+                self.knowledge = Knowledge::Doubtful;
+            }
         }
         damage
     }
 
-    /// Reads what the kernel holds, and mends what others broke.
+    /// Mends what others broke: single elements at once, the rest after reading what is there.
     pub fn repair(&mut self, damage: &Damage) -> Outcome {
-        if damage.is_none() { self.run() } else { self.read_and_diff() }
+        if damage.all { self.read_and_diff() } else { self.run() }
     }
 }
 
@@ -157,6 +165,7 @@ impl<K: Kernel> Forward<K> {
             protection: options.protection,
             pending: BTreeMap::new(),
             scope: Scope::default(),
+            edits: Edits::default(),
             knowledge: Knowledge::Unsynced,
             held: false,
         })
@@ -220,7 +229,8 @@ impl<K: Kernel> Forward<K> {
             self.pending = tables;
         }
         outcome.in_flight = self.pending.keys().cloned().collect();
-        outcome.is_complete = self.knowledge == Knowledge::Certain && outcome.in_flight.is_empty();
+        let is_mended = self.knowledge == Knowledge::Certain && self.edits.is_empty();
+        outcome.is_complete = is_mended && outcome.in_flight.is_empty();
         outcome
     }
 
@@ -234,6 +244,7 @@ impl<K: Kernel> Forward<K> {
             (service.clone(), table.as_ref().map(render))
         };
         let mut wanted: Vec<Want> = tables.iter().map(part).collect();
+        self.mend(outcome);
         let mut found = match self.knowledge {
             Knowledge::Certain => None,
             Knowledge::Doubtful | Knowledge::Unsynced => Some(self.find()?),
@@ -266,6 +277,18 @@ impl<K: Kernel> Forward<K> {
         }
         acknowledge(self.plane.layout, wanted, tables, outcome);
         Ok(())
+    }
+
+    /// Mends single elements. Where the kernel refuses that, there was another edit meanwhile.
+    fn mend(&mut self, outcome: &mut Outcome) {
+        if self.knowledge == Knowledge::Certain && !self.edits.is_empty() {
+            let changes = self.edits.mend(&self.plane);
+            match self.kernel.commit(self.plane.layout.family, TABLE, &changes) {
+                Ok(()) => outcome.transactions += 1,
+                Err(_) => self.knowledge = Knowledge::Doubtful,
+            }
+        }
+        self.edits.clear();
     }
 
     /// Writes each Service in a transaction of its own.
@@ -313,7 +336,7 @@ impl<K: Kernel> Forward<K> {
         let family = self.plane.layout.family;
         if !changes.is_empty() {
             // Until it is acknowledged, what the kernel has is unknown.
-            self.doubt();
+            self.knowledge = Knowledge::Doubtful;
             match self.kernel.commit(family, TABLE, changes) {
                 Ok(()) => outcome.transactions += 1,
                 Err(CommitError::Refused(refusals)) => {
@@ -337,7 +360,7 @@ impl<K: Kernel> Forward<K> {
             // What is left over harms no packet: the next call reads, and takes it away.
             match self.kernel.commit(family, TABLE, &later.changes) {
                 Ok(()) => outcome.transactions += 1,
-                Err(_) => self.doubt(),
+                Err(_) => self.knowledge = Knowledge::Doubtful,
             }
         }
         outcome.gone.extend_from_slice(&draft.gone);
@@ -389,10 +412,6 @@ impl<K: Kernel> Forward<K> {
             [(Some(_), libc::EPERM), ..] => Err(Error::OwnedByAnother),
             [(Some(_), _), ..] => Ok(Committed::Refused(services)),
         }
-    }
-
-    fn doubt(&mut self) {
-        self.knowledge = Knowledge::Doubtful;
     }
 }
 

@@ -13,6 +13,7 @@ mod found;
 mod kernel;
 mod ladder;
 mod layout;
+mod mend;
 mod paper;
 mod part;
 mod plane;

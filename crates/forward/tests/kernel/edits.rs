@@ -189,6 +189,9 @@ fn an_edit_of_an_element_concerns_its_address_and_is_mended() {
         "delete element ip signpost vips { 203.0.113.1 }",
         "add element ip signpost svc_x { 203.0.113.1 . tcp . 80 : drop }",
         "delete element ip signpost local_pods { 198.19.1.6 }",
+        "add element ip signpost ep { 203.0.113.1 . tcp . 80 . 7 : 10.0.0.1 . 1 }",
+        "delete element ip signpost ep { 203.0.113.1 . tcp . 80 . 1 }; \
+         add element ip signpost ep { 203.0.113.1 . tcp . 80 . 1 : 10.0.0.1 . 1 }",
     ] {
         bed.run("node", &format!("nft '{edit}'"));
         let damage = forward.foreign(&monitor.drain().unwrap());
@@ -199,6 +202,23 @@ fn an_edit_of_an_element_concerns_its_address_and_is_mended() {
         // Our own mending is no damage.
         assert!(forward.foreign(&monitor.drain().unwrap()).is_none(), "{edit}");
     }
+}
+
+#[test]
+fn an_edit_while_another_is_mended_is_mended_too() {
+    let bed = Bed::new();
+    let mut forward = synced(&bed, OPEN);
+    let list = listed(&bed);
+    let mut monitor = bed.inside("node", || Monitor::open(Family::Ip, TABLE).unwrap());
+    bed.run("node", "nft 'delete element ip signpost svc { 203.0.113.1 . tcp . 80 }'");
+    let damage = forward.foreign(&monitor.drain().unwrap());
+    bed.run("node", "nft 'add element ip signpost svc { 203.0.113.1 . tcp . 80 : drop }'");
+    // A held writer says that it is not done.
+    forward.hold(true);
+    assert!(!forward.repair(&damage).is_complete);
+    forward.hold(false);
+    settled(&forward.repair(&damage));
+    assert_eq!(listed(&bed), list);
 }
 
 #[test]
