@@ -137,7 +137,7 @@ impl Speaker {
             return;
         }
         self.l2.answer(now, at, link, (&ethernet, &arp), &self.gates, &mut self.out);
-        if !self.mesh.is_member(arp.sender_mac) {
+        if self.l2.owns(arp.sender) && !self.mesh.is_member(arp.sender_mac) {
             self.l2.conflict(now, link, &arp, &self.gates, &mut self.out);
         }
     }

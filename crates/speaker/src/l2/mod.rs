@@ -47,6 +47,10 @@ impl L2 {
         }
     }
 
+    pub(crate) fn owns(&self, address: Ipv4Addr) -> bool {
+        self.owned.contains_key(&address)
+    }
+
     pub(crate) fn owned(&self) -> impl Iterator<Item = Ipv4Addr> {
         self.owned.keys().copied()
     }

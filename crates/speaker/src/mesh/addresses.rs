@@ -185,10 +185,15 @@ impl Addresses {
         draw: impl FnOnce() -> Draw,
     ) {
         let a = &mut self[id];
+        // Of an address that is owned, only claims matter.
+        let settled = a.reported.is_some() && !entry.owned;
         let found = a.offers.binary_search_by_key(&member, |o| o.member);
         match found {
             Ok(i) if entry.removed => {
-                a.offers.remove(i);
+                let removed = a.offers.remove(i);
+                if settled && removed.claim == Claim::No {
+                    return;
+                }
             }
             Ok(i) => {
                 let offer = &mut a.offers[i];
@@ -201,20 +206,27 @@ impl Addresses {
                 if (offer.weight, offer.serves, offer.claim) == (entry.weight, true, claim) {
                     return;
                 }
+                let claims = (offer.claim, claim) != (Claim::No, Claim::No);
                 (offer.weight, offer.serves, offer.claim) = (entry.weight, true, claim);
+                if settled && !claims {
+                    return;
+                }
             }
             Err(_) if entry.removed => return,
-            Err(i) => a.offers.insert(
-                i,
-                Offer {
+            Err(i) => {
+                let offer = Offer {
                     member,
                     weight: entry.weight,
                     serves: true,
                     claim: if entry.owned { Claim::Yes } else { Claim::No },
                     draw: draw(),
                     named: true,
-                },
-            ),
+                };
+                a.offers.insert(i, offer);
+                if settled {
+                    return;
+                }
+            }
         }
         self.touch(id);
     }

@@ -34,8 +34,6 @@ struct Claims<'a> {
     firm: Option<&'a Offer>,
     /// One that owns it if nobody else does: away, listening, or restarting.
     tentative: Option<&'a Offer>,
-    /// Members that would own it before us, were it free.
-    better: u32,
 }
 
 impl Mesh {
@@ -105,7 +103,7 @@ impl Mesh {
                 }
             }
             (false, Some(weight)) if !self.listening() && !self.leaving => {
-                if self.wants(id, weight, claims.better, firm, owner_elsewhere.is_some(), now) {
+                if self.wants(id, weight, firm, owner_elsewhere.is_some(), now) {
                     self.claim(id, firm.is_some());
                 }
             }
@@ -139,7 +137,6 @@ impl Mesh {
         &mut self,
         id: AddressId,
         weight: u16,
-        better: u32,
         firm: Option<Offer>,
         elsewhere: bool,
         now: Instant,
@@ -149,7 +146,7 @@ impl Mesh {
             let ripe = a.ripe_at.is_some_and(|t| now >= t);
             let drained = owner.weight == 0 && weight > 0;
             let wins = Draw::order((a.my_draw, weight), (owner.draw, owner.weight)).is_lt();
-            return better == 0 && wins && (ripe || drained);
+            return (ripe || drained) && wins && self.better(a, weight) == 0;
         }
         if a.remembered_until.is_some_and(|t| now < t) {
             return true;
@@ -158,6 +155,7 @@ impl Mesh {
             return false;
         }
         let patience = self.config.interval * 3 / 2;
+        let better = self.better(a, weight).min(PATIENCE_MAX);
         let unowned_since = a.unowned_since.unwrap_or(now);
         let claim_at = if !a.ever_owned && self.others_may_come(a, weight) {
             // A new address: the gates of all its members open at about the same time.
@@ -165,7 +163,7 @@ impl Mesh {
         } else {
             now
         };
-        let claim_at = claim_at.max(unowned_since + patience * better.min(PATIENCE_MAX));
+        let claim_at = claim_at.max(unowned_since + patience * better);
         let a = &mut self.addresses[id];
         a.unowned_since = Some(unowned_since);
         if now >= claim_at {
@@ -186,7 +184,6 @@ impl Mesh {
 
     fn claims<'a>(&self, a: &'a Address) -> Claims<'a> {
         let mut claims = Claims::default();
-        let ours = a.mine.map(|weight| (a.my_draw, weight));
         for offer in &a.offers {
             let m = &self.members[offer.member];
             if !m.lives() {
@@ -205,18 +202,20 @@ impl Mesh {
                 Claim::Yes | Claim::Reserved => claims.tentative = Some(offer),
                 Claim::No => {}
             }
-            // Who has just started will claim a share of what nobody had before.
-            let ready = !m.listening || !a.ever_owned;
-            if let Some(ours) = ours
-                && offer.serves
-                && ready
-                && m.state == MemberState::Alive
-                && Draw::order((offer.draw, offer.weight), ours).is_lt()
-            {
-                claims.better += 1;
-            }
         }
         claims
+    }
+
+    /// Members that would own it before us, were it free.
+    fn better(&self, a: &Address, weight: u16) -> u32 {
+        let before_us = |o: &&Offer| {
+            let m = &self.members[o.member];
+            // Who has just started will claim a share of what nobody had before.
+            let ready = m.state == MemberState::Alive && (!m.listening || !a.ever_owned);
+            let ours = (a.my_draw, weight);
+            o.serves && ready && Draw::order((o.draw, o.weight), ours).is_lt()
+        };
+        a.offers.iter().filter(before_us).count() as u32
     }
 
     fn claim(&mut self, id: AddressId, contested: bool) {

@@ -12,6 +12,10 @@ use crate::{Event, Instant, Link, MemberState, Peer, Port};
 
 /// Of the addresses that a suspect owns so many are asked for: one answer is proof enough.
 const PROBED_MAX: usize = 3;
+/// With more members than that, each asks for one.
+const CROWD: usize = 16;
+/// A member with more interfaces than that is asked by broadcast.
+const MACS_ASKED_MAX: usize = 2;
 /// Questions in the last interval before a verdict.
 const PROBES: u32 = 3;
 
@@ -153,10 +157,17 @@ impl Mesh {
     }
 
     fn ask(&self, id: MemberId, out: &mut Outbox) {
-        let node = self.members[id].address();
-        for target in node.into_iter().chain(self.addresses.claimed_by(id).take(PROBED_MAX)) {
+        let m = &self.members[id];
+        // Straight to its interface: a crowd that suspects one is not to flood the segment.
+        let everybody = [Mac::BROADCAST];
+        let to =
+            if (1..=MACS_ASKED_MAX).contains(&m.macs.len()) { &m.macs[..] } else { &everybody };
+        let probed = if self.members.len() > CROWD { 1 } else { PROBED_MAX };
+        for target in m.address().into_iter().chain(self.addresses.claimed_by(id).take(probed)) {
             if let IpAddr::V4(target) = target {
-                self.links.iter().for_each(|link| request(link, target, out));
+                for (link, &mac) in self.links.iter().flat_map(|l| to.iter().map(move |m| (l, m))) {
+                    request(link, target, mac, out);
+                }
             }
         }
     }
@@ -212,7 +223,7 @@ impl Mesh {
             self.gateway_ask_at = now + pause;
             for link in &self.links {
                 if let Some(gateway) = link.gateway {
-                    request(link, gateway, out);
+                    request(link, gateway, Mac::BROADCAST, out);
                 }
             }
         }
@@ -228,10 +239,10 @@ impl Mesh {
     }
 }
 
-fn request(link: &Link, target: Ipv4Addr, out: &mut Outbox) {
+fn request(link: &Link, target: Ipv4Addr, to: Mac, out: &mut Outbox) {
     if link.up && link.address != Some(target) {
         let mac = Mac(link.mac);
-        let frame = Arp::request(mac, link.address, target).frame(Mac::BROADCAST);
+        let frame = Arp::request(mac, link.address, target).frame(to);
         out.send_copy(Port::Arp(link.index), Peer::Link, &frame);
     }
 }

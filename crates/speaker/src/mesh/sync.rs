@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn parts_fit_and_lose_nothing() {
         let entry = |i: u32| Entry {
-            address: if i % 3 == 0 {
+            address: if i.is_multiple_of(3) {
                 IpAddr::V6(u128::from(i).into())
             } else {
                 IpAddr::V4(i.into())
