@@ -10,11 +10,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signalfd::SignalFd;
-use signpost_forward::{Damage, Endpoint, Forward, Frontend};
+use signpost_forward::{Damage, Endpoint, Forward, Frontend, Outcome};
 use signpost_netlink::{conntrack, nf_tables, route};
 use signpost_nft::Family;
 use signpost_plan::world::Touched;
-use signpost_plan::{NodeName, Scope, scope};
+use signpost_plan::{NodeName, Scope, ServiceKey, Table, scope};
 use signpost_speaker::{self as speaker, Command, Gate};
 
 use super::clock;
@@ -162,23 +162,49 @@ impl Control {
             self.scope = scope(&self.state.world);
             self.tell_links();
         }
-        let orders = self.state.gates(touched);
+        // Before the first rules nothing was announced, so nothing can be withdrawn.
+        let orders = if self.unsynced { Vec::new() } else { self.state.gates(touched) };
         let withdraws = orders.iter().any(|(_, g)| *g == Gate::Shut);
         self.gates(orders);
         if withdraws {
             self.wire.flush();
         }
         let wanted = self.state.wanted(touched);
-        let outcome = if std::mem::take(&mut self.unsynced) {
-            // The first complete set: what a former process left and is not in it goes.
-            self.forward.sync(wanted.into_iter().filter_map(|(_, t)| t).collect(), &self.scope)
-        } else {
-            self.forward.apply(wanted, &self.scope)
-        };
+        let first = std::mem::take(&mut self.unsynced);
+        let outcome =
+            if first { self.sync(wanted) } else { self.forward.apply(wanted, &self.scope) };
         let written = outcome.transactions > 0;
         self.absorb_outcome(outcome);
         self.renew_lease();
+        if first {
+            super::memory::give_back();
+        }
         written
+    }
+
+    /// The first complete set of tables: what a former process left and is not in it goes.
+    fn sync(&mut self, wanted: Vec<(ServiceKey, Option<Table>)>) -> Outcome {
+        let all = wanted.into_iter().filter_map(|(_, t)| t).collect();
+        // Unheard, a large load takes half the time. That nobody else wrote meanwhile is known by
+        // the generation; if somebody did, the table is read again.
+        let before = self.generation();
+        let paused = before.is_some() && self.rules.pause().is_ok();
+        let mut outcome = self.forward.sync(all, &self.scope);
+        if paused {
+            let resumed = self.rules.resume();
+            let own = before.map(|b| b.wrapping_add(outcome.transactions));
+            if resumed.is_err() || self.generation() != own {
+                let again = self.forward.read_and_diff();
+                outcome.acknowledged.extend(again.acknowledged);
+                outcome.in_flight = again.in_flight;
+                outcome.trouble = again.trouble;
+            }
+        }
+        outcome
+    }
+
+    fn generation(&self) -> Option<u32> {
+        nf_tables::Session::open().ok()?.generation().ok()
     }
 
     /// Whether the kernel still lacks something that it should have.
@@ -186,7 +212,7 @@ impl Control {
         !self.state.in_flight.is_empty() || !self.state.observed.damaged.is_empty()
     }
 
-    fn absorb_outcome(&mut self, outcome: signpost_forward::Outcome) {
+    fn absorb_outcome(&mut self, outcome: Outcome) {
         for (key, errno) in &outcome.refused {
             let e = std::io::Error::from_raw_os_error(*errno);
             tracing::error!("Service {key}: the kernel refuses its rules: {e}");

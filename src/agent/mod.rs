@@ -9,6 +9,7 @@ mod fault;
 mod host;
 mod inbox;
 pub(crate) mod key;
+mod memory;
 mod outside;
 mod request;
 mod state;

@@ -67,6 +67,7 @@ impl Outside {
         } else {
             tell(SourceEvent::Complete);
         }
+        super::memory::give_back();
         let mut clients = BTreeMap::new();
         let mut next = 0;
         loop {

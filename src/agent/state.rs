@@ -7,7 +7,8 @@ use std::time::Duration;
 use signpost_forward::Outcome;
 use signpost_plan::world::{Change, Host, Touched};
 use signpost_plan::{
-    Lease, NodeName, Observed, Reason, ServiceKey, Table, Verdict, World, eligible, table, verdict,
+    Lease, NodeName, Observed, Offer, Reason, ServiceKey, Table, Verdict, World, decide, eligible,
+    table,
 };
 use signpost_report::Diagnostic;
 use signpost_speaker::{self as speaker, Gate, MemberState};
@@ -21,7 +22,6 @@ pub(crate) struct State {
     /// What the source found wrong.
     pub(crate) source: Vec<Diagnostic>,
     pub(crate) members: BTreeMap<NodeName, MemberState>,
-    pub(crate) cut_off: bool,
     /// Where datagrams came from that another key signed.
     pub(crate) wrong_keys: BTreeSet<IpAddr>,
     /// Strangers that answered for our addresses, the last one of each.
@@ -45,6 +45,9 @@ pub(crate) struct Changes {
     pub(crate) last: Duration,
 }
 
+/// So many changed verdicts a turn are logged one by one.
+const NOTES_MAX: usize = 20;
+
 /// More senders with a wrong key than this are one attack, and not worth a line each.
 const WRONG_KEYS_MAX: usize = 64;
 
@@ -57,7 +60,6 @@ impl State {
             complete: false,
             source: Vec::new(),
             members: BTreeMap::new(),
-            cut_off: false,
             wrong_keys: BTreeSet::new(),
             conflicts: BTreeMap::new(),
             verdicts: BTreeMap::new(),
@@ -92,13 +94,17 @@ impl State {
             speaker::Event::Member(n, state) => {
                 self.members.insert(n, state);
             }
-            speaker::Event::CutOff(cut) => self.cut_off = cut,
+            speaker::Event::CutOff(cut) => {
+                self.observed.cut_off = cut;
+                touched.all = true;
+            }
             speaker::Event::LeaseLapsed(lapsed) => {
                 // The wire has withdrawn on its own; once this loop turns again it comes back.
                 if lapsed {
                     tracing::error!("the control loop stood still: the wire withdrew everything");
                 }
                 self.observed.lease = if lapsed { Lease::Lapsed } else { Lease::Held };
+                touched.all = true;
             }
             speaker::Event::WrongKey(from) => {
                 if self.wrong_keys.len() < WRONG_KEYS_MAX && self.wrong_keys.insert(from) {
@@ -168,9 +174,11 @@ impl State {
             touched.addresses.clone()
         };
         let mut orders = Vec::new();
+        let mut noted = 0;
         for a in addresses {
-            self.note(a);
-            let gate = match eligible(&self.world, &self.observed, a) {
+            let offer = eligible(&self.world, &self.observed, a);
+            noted += usize::from(self.note(a, offer.clone(), noted < NOTES_MAX));
+            let gate = match offer {
                 Ok(offer) => Gate::Open { links: offer.links, weight: offer.weight },
                 Err(_) => Gate::Shut,
             };
@@ -181,6 +189,9 @@ impl State {
                 };
                 orders.push((a, gate));
             }
+        }
+        if let Some(more) = noted.checked_sub(NOTES_MAX).filter(|n| *n > 0) {
+            tracing::info!("and {more} addresses more: see `signpost status`");
         }
         orders.sort_by_key(|(a, g)| (*g != Gate::Shut, *a));
         orders
@@ -215,22 +226,24 @@ impl State {
         self.gates.keys().copied().collect()
     }
 
-    /// Remembers when the verdict of an address changed.
-    fn note(&mut self, a: IpAddr) {
-        let new = verdict(&self.world, &self.observed, a);
+    /// Remembers when the verdict of an address changed, and logs it if asked to. Whether it did.
+    fn note(&mut self, a: IpAddr, offer: Result<Offer, Reason>, log: bool) -> bool {
+        let new = decide(&self.world, &self.observed, a, offer);
         if new == Verdict::Withhold(Reason::NoService) {
-            self.verdicts.remove(&a);
-            return;
+            return self.verdicts.remove(&a).is_some();
         }
         if self.verdicts.get(&a).is_some_and(|(old, _)| *old == new) {
-            return;
+            return false;
         }
-        match &new {
-            Verdict::Own(_) => tracing::info!("{a}: ours"),
-            Verdict::StandBy(n) => tracing::info!("{a}: {n} has it"),
-            Verdict::Withhold(r) => tracing::info!("{a}: withheld: {r}"),
+        if log {
+            match &new {
+                Verdict::Own(_) => tracing::info!("{a}: ours"),
+                Verdict::StandBy(n) => tracing::info!("{a}: {n} has it"),
+                Verdict::Withhold(r) => tracing::info!("{a}: withheld: {r}"),
+            }
         }
         self.verdicts.insert(a, (new, jiff::Timestamp::now()));
+        true
     }
 }
 

@@ -102,7 +102,7 @@ fn refused(s: &State) -> Vec<Value> {
 /// What concerns the whole node.
 fn notices(s: &State) -> Vec<String> {
     let mut all = Vec::new();
-    if s.cut_off {
+    if s.observed.cut_off {
         all.push(
             "neither a member nor the gateway answers: this node answers for nothing until one \
              does"

@@ -11,13 +11,14 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use inotify::{EventMask, Inotify, WatchDescriptor, WatchMask};
-use signpost_api::{Identity, Object};
+use signpost_api::Identity;
 use signpost_plan::world::Change;
-use signpost_report::Diagnostic;
+use signpost_report::{Diagnostic, Severity};
 
 use super::SourceEvent;
 
@@ -38,9 +39,9 @@ pub(crate) struct Dir {
     root: PathBuf,
     inotify: Inotify,
     watches: HashMap<WatchDescriptor, PathBuf>,
-    files: BTreeMap<PathBuf, File>,
-    /// Which files hold an object; the first one's counts.
-    holders: BTreeMap<Identity, BTreeSet<PathBuf>>,
+    files: BTreeMap<Arc<Path>, File>,
+    /// Which files hold an object, sorted; the first one's counts. Almost always it is one.
+    holders: HashMap<Arc<Identity>, Box<[Arc<Path>]>>,
     gone: BTreeMap<PathBuf, Instant>,
     rescan: bool,
     buffer: Vec<u8>,
@@ -49,8 +50,8 @@ pub(crate) struct Dir {
 #[derive(Default)]
 struct File {
     stamp: Option<Stamp>,
-    objects: Vec<Identity>,
-    diagnostics: Vec<Diagnostic>,
+    objects: Box<[Arc<Identity>]>,
+    diagnostics: Box<[Diagnostic]>,
 }
 
 /// What tells one version of a file from another without reading it.
@@ -76,7 +77,7 @@ impl Dir {
             inotify,
             watches: HashMap::new(),
             files: BTreeMap::new(),
-            holders: BTreeMap::new(),
+            holders: HashMap::new(),
             gone: BTreeMap::new(),
             rescan: false,
             buffer: vec![0; 64 << 10],
@@ -104,8 +105,8 @@ impl Dir {
         }
         let now = Instant::now();
         for path in self.files.keys() {
-            if !found.contains(path) {
-                self.gone.entry(path.clone()).or_insert(now);
+            if !found.contains(&**path) {
+                self.gone.entry(path.to_path_buf()).or_insert(now);
             }
         }
         out(SourceEvent::Changes(batch));
@@ -124,7 +125,7 @@ impl Dir {
             if path.is_file() {
                 self.gone.remove(&path);
                 self.read(&path, &mut batch);
-            } else if self.files.contains_key(&path) {
+            } else if self.files.contains_key(path.as_path()) {
                 self.gone.entry(path).or_insert_with(Instant::now);
             }
         }
@@ -145,22 +146,18 @@ impl Dir {
     pub(crate) fn diagnostics(&self) -> Vec<Diagnostic> {
         let mut all: Vec<_> = self.files.values().flat_map(|f| &f.diagnostics).cloned().collect();
         for (identity, files) in self.holders.iter().filter(|(_, files)| files.len() > 1) {
-            let mut files = files.iter().map(|f| f.display().to_string());
-            let first = files.next().unwrap_or_default();
-            for other in files {
-                all.push(
-                    Diagnostic::error(
-                        identity.to_string(),
-                        format!("is in `{other}` and in `{first}`"),
-                    )
-                    .with_cure(format!("delete one; `{first}` counts until then")),
-                );
+            let first = files[0].display();
+            for other in &files[1..] {
+                let what = format!("is in `{}` and in `{first}`", other.display());
+                let cure = format!("delete one; `{first}` counts until then");
+                all.push(Diagnostic::error(identity.to_string(), what).with_cure(cure));
             }
         }
-        // Unknown kinds repeat in every file: one note a kind says it all.
-        let mut seen = BTreeSet::new();
+        all.sort();
+        // A kind that is not ours is noted once, wherever it stands first.
+        let mut noted = BTreeSet::new();
         all.retain(|d| {
-            d.span.is_none() || seen.insert((d.object.clone(), d.message.clone(), d.span.clone()))
+            d.severity != Severity::Note || noted.insert((d.object.clone(), d.message.clone()))
         });
         all
     }
@@ -251,7 +248,11 @@ impl Dir {
             size: m.size(),
             modified: (m.mtime(), m.mtime_nsec()),
         });
-        let known = self.files.entry(path.to_path_buf()).or_default();
+        let path: Arc<Path> = match self.files.get_key_value(path) {
+            Some((known, _)) => Arc::clone(known),
+            None => path.into(),
+        };
+        let known = self.files.entry(Arc::clone(&path)).or_default();
         if stamp.is_some() && known.stamp == stamp {
             return;
         }
@@ -259,49 +260,59 @@ impl Dir {
         let text = if stamp.is_some_and(|s| s.size > FILE_MAX) {
             Err(format!("is larger than {} MiB", FILE_MAX >> 20))
         } else {
-            std::fs::read_to_string(path).map_err(|e| format!("cannot be read: {e}"))
+            std::fs::read_to_string(&path).map_err(|e| format!("cannot be read: {e}"))
         };
         let parsed = match text {
             Ok(text) => signpost_api::parse(&name, &text),
             Err(what) => {
                 let d = Diagnostic::error(name, what).with_cure("its last good objects stay");
-                known.diagnostics = vec![d];
+                known.diagnostics = [d].into();
                 return;
             }
         };
-        known.diagnostics = parsed.diagnostics;
+        known.diagnostics = parsed.diagnostics.into();
         if !parsed.complete {
             return;
         }
-        let new: BTreeSet<_> = parsed.objects.iter().map(Object::identity).collect();
+        // What is there and badly written keeps its last good state.
+        let kept = known.objects.iter().filter(|o| parsed.broken.contains(o)).cloned();
+        let new: BTreeSet<_> =
+            parsed.objects.iter().map(|o| Arc::new(o.identity())).chain(kept).collect();
         let old = std::mem::replace(&mut known.objects, new.iter().cloned().collect());
-        for identity in old {
-            if !new.contains(&identity) {
-                self.release(&identity, path, out);
+        for identity in &old {
+            if !new.contains(identity) {
+                self.release(identity, &path, out);
+            }
+        }
+        for identity in new {
+            let holders = self.holders.entry(identity).or_default();
+            if let Err(at) = holders.binary_search(&path) {
+                let mut more = std::mem::take(holders).into_vec();
+                more.insert(at, Arc::clone(&path));
+                *holders = more.into();
             }
         }
         for object in parsed.objects {
-            let holders = self.holders.entry(object.identity()).or_default();
-            holders.insert(path.to_path_buf());
-            if holders.first().is_some_and(|first| first == path) {
+            let holders = self.holders.get(&object.identity());
+            if holders.and_then(|h| h.first()) == Some(&path) {
                 out.push(object.into_change());
             }
         }
     }
 
     fn forget(&mut self, path: &Path, out: &mut Vec<Change>) {
-        if let Some(file) = self.files.remove(path) {
-            for identity in file.objects {
-                self.release(&identity, path, out);
+        if let Some((path, file)) = self.files.remove_entry(path) {
+            for identity in &file.objects {
+                self.release(identity, &path, out);
             }
         }
     }
 
     /// A file no longer holds an object: gone, or the next file's counts now.
-    fn release(&mut self, identity: &Identity, path: &Path, out: &mut Vec<Change>) {
+    fn release(&mut self, identity: &Identity, path: &Arc<Path>, out: &mut Vec<Change>) {
         let Some(holders) = self.holders.get_mut(identity) else { return };
-        let counted = holders.first().is_some_and(|first| first == path);
-        holders.remove(path);
+        let counted = holders.first() == Some(path);
+        *holders = holders.iter().filter(|h| *h != path).cloned().collect();
         let Some(next) = holders.first().cloned() else {
             self.holders.remove(identity);
             out.push(identity.gone());

@@ -129,6 +129,10 @@ impl Told<'_> {
                 format!("{node} hears neither a member nor the gateway"),
                 "look at the cable, and whether the mesh's UDP port is open".into(),
             ),
+            Reason::Undecided => (
+                format!("the members have not agreed on an owner of {a} yet"),
+                "wait a second".into(),
+            ),
         }
     }
 

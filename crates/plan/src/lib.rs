@@ -22,5 +22,5 @@ pub use owner::{Draw, Member, Members, owner};
 pub use reason::Reason;
 pub use scope::{Scope, scope};
 pub use table::{Backend, Entry, Outsiders, Table, is_served, table};
-pub use verdict::{FULL_WEIGHT, Offer, Verdict, eligible, verdict};
+pub use verdict::{FULL_WEIGHT, Offer, Verdict, decide, eligible, verdict};
 pub use world::World;

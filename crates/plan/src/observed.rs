@@ -18,6 +18,8 @@ pub struct Observed {
     pub owners: BTreeMap<IpAddr, NodeName>,
     /// Whether a person drained this node.
     pub drained: bool,
+    /// Neither a member nor the gateway is heard.
+    pub cut_off: bool,
     /// Whether the wire side may announce.
     pub lease: Lease,
 }

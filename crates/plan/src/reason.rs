@@ -41,6 +41,8 @@ pub enum Reason {
     ControlHung,
     /// Neither a member nor the gateway is heard.
     CutOff,
+    /// The members have not agreed on an owner yet.
+    Undecided,
 }
 
 impl Reason {
@@ -65,6 +67,7 @@ impl Reason {
             Self::RulesNotAcknowledged => "RulesNotAcknowledged",
             Self::ControlHung => "ControlHung",
             Self::CutOff => "CutOff",
+            Self::Undecided => "Undecided",
         }
     }
 }
@@ -93,6 +96,7 @@ impl fmt::Display for Reason {
             Self::RulesNotAcknowledged => "the kernel has not acknowledged the rules yet",
             Self::ControlHung => "the agent's control loop hung",
             Self::CutOff => "neither a member nor the gateway is heard",
+            Self::Undecided => "the members have not agreed on an owner yet",
         })
     }
 }

@@ -37,25 +37,34 @@ pub fn eligible(w: &World, o: &Observed, a: IpAddr) -> Result<Offer, Reason> {
     let links = usable_links(w, &advertisements, a)?;
     let serving = serving(w, a)?;
     proven(o, &serving, a)?;
-    if o.lease == Lease::Lapsed {
-        return Err(Reason::ControlHung);
-    }
     let whole = serving.iter().all(|p| p.offer == PortOffer::Full) && !o.drained;
     Ok(Offer { links, weight: if whole { FULL_WEIGHT } else { 0 } })
 }
 
 /// What this node does about an address: [`eligible`], and who owns it.
 ///
-/// Without a known owner nobody is heard: this node keeps still.
+/// While nobody owns it this node keeps still: it may become the owner in a moment.
 pub fn verdict(w: &World, o: &Observed, a: IpAddr) -> Verdict {
-    let offer = match eligible(w, o, a) {
+    decide(w, o, a, eligible(w, o, a))
+}
+
+/// What follows from an offer that was worked out already.
+pub fn decide(w: &World, o: &Observed, a: IpAddr, offer: Result<Offer, Reason>) -> Verdict {
+    let offer = match offer {
         Ok(offer) => offer,
         Err(reason) => return Verdict::Withhold(reason),
     };
+    // These two the wire side decides on its own, whatever is offered.
+    if o.lease == Lease::Lapsed {
+        return Verdict::Withhold(Reason::ControlHung);
+    }
+    if o.cut_off {
+        return Verdict::Withhold(Reason::CutOff);
+    }
     match o.owners.get(&a) {
         Some(owner) if owner == w.this_node() => Verdict::Own(offer.links),
         Some(owner) => Verdict::StandBy(owner.clone()),
-        None => Verdict::Withhold(Reason::CutOff),
+        None => Verdict::Withhold(Reason::Undecided),
     }
 }
 
