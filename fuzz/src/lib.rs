@@ -5,7 +5,9 @@
 
 mod arp;
 pub mod mesh;
+mod netlink;
 mod yaml;
 
 pub use arp::arp;
+pub use netlink::netlink;
 pub use yaml::yaml;

@@ -24,6 +24,11 @@ fn the_recorded_member_is_heard() {
 }
 
 #[test]
+fn netlink() {
+    check("netlink", signpost_fuzz::netlink);
+}
+
+#[test]
 fn yaml() {
     check("yaml", signpost_fuzz::yaml);
 }
