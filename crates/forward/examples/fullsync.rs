@@ -30,6 +30,13 @@ fn main() -> Result<(), Failure> {
     let tables: Vec<_> = (0..services).map(|n| table(n, endpoints)).collect();
     let mut session = Session::open()?;
 
+    let before = memory_mb("VmRSS:")?;
+    let mut first = Forward::open(options)?;
+    settled(first.sync(tables.clone(), &scope()))?;
+    let (after, peak) = (memory_mb("VmRSS:")?, memory_mb("VmHWM:")?);
+    drop(first);
+    session.commit(Family::Ip, TABLE, &[Change::DeleteTable])?;
+
     let mut baseline = Vec::new();
     let mut ours = Vec::new();
     let mut cpu_times = Vec::new();
@@ -46,6 +53,7 @@ fn main() -> Result<(), Failure> {
     }
     let (baseline, sync) = (median(baseline), median(ours));
     println!("{services} Services x {endpoints} endpoints");
+    println!("memory before, after, peak    {before:>9.1} MB {after:.1} MB {peak:.1} MB");
     println!("nft -f                        {:>9.1} ms", ms(baseline));
     println!(
         "full sync                     {:>9.1} ms  ratio {:.3}, CPU {:.1} ms",
@@ -56,7 +64,6 @@ fn main() -> Result<(), Failure> {
 
     let mut forward = Forward::open(options)?;
     settled(forward.sync(tables.clone(), &scope()))?;
-    println!("resident memory               {:>9.1} MB with the wanted tables", resident_mb()?);
     let wanted = tables.clone();
     println!(
         "sync again                    {:>9.1} ms",
@@ -167,9 +174,9 @@ fn cpu() -> Result<Duration, Failure> {
     Ok(time.into())
 }
 
-fn resident_mb() -> Result<f64, Failure> {
+fn memory_mb(field: &str) -> Result<f64, Failure> {
     let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).ok_or("no VmRSS")?;
+    let line = status.lines().find(|line| line.starts_with(field)).ok_or("no such field")?;
     let kb: f64 = line.split_whitespace().nth(1).ok_or("no number")?.parse()?;
     Ok(kb / 1e3)
 }

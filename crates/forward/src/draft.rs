@@ -294,6 +294,12 @@ impl Draft {
 }
 
 impl Transaction {
+    /// Puts changes first that are no single Service's.
+    pub(crate) fn prepend(&mut self, changes: Vec<Change>) {
+        self.origins.splice(0..0, changes.iter().map(|_| None));
+        self.changes.splice(0..0, changes);
+    }
+
     fn append(&mut self, mut other: Transaction) {
         self.changes.append(&mut other.changes);
         self.origins.append(&mut other.origins);

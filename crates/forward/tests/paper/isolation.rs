@@ -3,7 +3,7 @@
 use signpost_forward::{Forward, Options, Outcome};
 use signpost_netlink::nf_tables::CommitError;
 use signpost_nft::{Change, Part, Type};
-use signpost_plan::{Backend, Entry, Outsiders, Protocol, Scope, Table};
+use signpost_plan::{Backend, Entry, Outsiders, Protocol, Scope, ServiceKey, Table};
 
 use crate::recorder::Recorder;
 use crate::world::key;
@@ -56,6 +56,26 @@ fn a_refused_service_keeps_no_other_out() {
     kernel.0.borrow_mut().refuses = None;
     let outcome = forward.apply(vec![(key(2), Some(table(2, 2)))], &Scope::default());
     assert_eq!(acknowledged(&outcome), ["s2"]);
+}
+
+#[test]
+fn many_are_refused_at_once_and_all_others_get_in() {
+    let kernel = Recorder::default();
+    let mut forward = Forward::with_kernel(kernel.clone(), Options::default()).unwrap();
+    let many = |n: u32| {
+        let mut table = table(0, 0);
+        table.service = ServiceKey { name: format!("s{n}").into(), ..key(0) };
+        table.entries[0].address = std::net::Ipv4Addr::from(0x0a60_0000 + n).into();
+        table
+    };
+    // Every address that ends in 2.
+    kernel.0.borrow_mut().refuses = Some(refuses);
+    let outcome = forward.sync((0..2500).map(many).collect(), &Scope::default());
+    let refused = (0..2500).filter(|n| n % 256 == 2).count();
+    assert_eq!((outcome.refused.len(), outcome.acknowledged.len()), (refused, 2500 - refused));
+    let contents = kernel.0.borrow().paper.contents().unwrap();
+    assert_eq!(contents.1["svc"].len(), 2500 - refused);
+    assert_eq!(contents.1["vips"].len(), 2500 - refused);
 }
 
 #[test]
