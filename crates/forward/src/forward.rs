@@ -211,7 +211,7 @@ impl<K: Kernel> Forward<K> {
 
     /// Whether the kernel has what it acknowledged, as far as is known: nobody edited it since.
     pub fn is_certain(&self) -> bool {
-        self.knowledge == Knowledge::Certain
+        self.knowledge == Knowledge::Certain && self.edits.is_empty()
     }
 
     /// Whether the kernel refuses other people's edits of our table.
@@ -232,8 +232,7 @@ impl<K: Kernel> Forward<K> {
             self.pending = tables;
         }
         outcome.in_flight = self.pending.keys().cloned().collect();
-        let is_mended = self.knowledge == Knowledge::Certain && self.edits.is_empty();
-        outcome.is_complete = is_mended && outcome.in_flight.is_empty();
+        outcome.is_complete = !self.held && self.is_certain() && outcome.in_flight.is_empty();
         outcome
     }
 
