@@ -50,8 +50,7 @@ impl Gates {
             return None;
         }
         self.held_until = None;
-        self.lapsed = true;
-        Some(Turn::Lapsed)
+        (!std::mem::replace(&mut self.lapsed, true)).then_some(Turn::Lapsed)
     }
 
     /// An order. Whether it changed anything is for who asks [`Self::offer`] before and after.

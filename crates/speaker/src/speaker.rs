@@ -190,7 +190,8 @@ impl Machine for Speaker {
             }
         }
         self.settle(now);
-        self.due = self.deadline();
+        // What is due already is due now: inputs of one turn bear one time, and are no stall.
+        self.due = self.deadline().map(|due| due.max(now));
     }
 
     fn poll(&mut self) -> Option<Output<Event>> {

@@ -145,6 +145,10 @@ impl Mesh {
     pub(crate) fn set_links(&mut self, links: &[Link], now: Instant) {
         if !self.links.iter().any(|l| l.up) {
             self.links_since = now;
+            if links.iter().any(|l| l.up) {
+                // We were deaf: others own by now what was ours.
+                self.listen(now);
+            }
         }
         self.links = links.to_vec();
         self.heartbeat_at = now;

@@ -89,7 +89,7 @@ impl Mesh {
             }
         }
         self.judge_at = self.next_judgement(now);
-        if self.lonely() {
+        if self.lonely() && self.links.iter().any(|l| l.gateway.is_some()) {
             self.judge_at = self.judge_at.min(self.gateway_ask_at.max(now));
         }
     }
