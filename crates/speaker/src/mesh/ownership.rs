@@ -144,9 +144,9 @@ impl Mesh {
         let a = &self.addresses[id];
         if let Some(owner) = firm {
             let ripe = a.ripe_at.is_some_and(|t| now >= t);
-            let drained = owner.weight == 0 && weight > 0;
+            let drained = owner.weight == 0;
             let wins = Draw::order((a.my_draw, weight), (owner.draw, owner.weight)).is_lt();
-            return (ripe || drained) && wins && self.better(a, weight) == 0;
+            return weight > 0 && (ripe || drained) && wins && self.better(a, weight) == 0;
         }
         if a.remembered_until.is_some_and(|t| now < t) {
             return true;
