@@ -162,17 +162,16 @@ impl Mesh {
         out: &mut Outbox,
     ) {
         self.listed = true;
-        for m in self.members.iter_mut() {
-            m.listed = None;
-        }
+        let before: Vec<_> = self.members.iter_mut().map(|m| m.listed.take()).collect();
         for (name, address) in peers {
             if name == self.config.node {
                 continue;
             }
-            let known = self.members.id(&name.0).is_some();
             let Some(id) = self.members.id_or_new(&name.0) else { continue };
-            self.members[id].listed = Some(address);
-            if !known {
+            let m = &mut self.members[id];
+            m.listed = Some(address);
+            let new = before.get(usize::from(id.0)).is_none_or(Option::is_none);
+            if new && m.state == MemberState::NeverHeard {
                 out.event(Event::Member(name, MemberState::NeverHeard));
             }
         }
