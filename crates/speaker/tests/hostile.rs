@@ -12,7 +12,7 @@ use signpost_speaker::{
 };
 
 fn key(text: &str) -> Option<Key> {
-    Some(Key::parse(text.as_bytes()).unwrap())
+    Some(Key::parse(text.as_bytes()).expect("long enough"))
 }
 
 fn count(s: &Segment, node: usize, event: &Event) -> usize {

@@ -295,11 +295,6 @@ impl Addresses {
         self.list.iter().filter(claims).map(|a| a.ip)
     }
 
-    pub(crate) fn is_claimed_by(&self, member: MemberId, ip: IpAddr) -> bool {
-        let offer = self.id(ip).and_then(|id| self[id].offer(member));
-        offer.is_some_and(|o| o.claim == Claim::Yes)
-    }
-
     /// What is kept for a member's new process.
     pub(crate) fn reserved_for(&self, member: MemberId) -> Vec<Entry> {
         let kept = |a: &&Address| a.offer(member).is_some_and(|o| o.claim == Claim::Reserved);

@@ -6,6 +6,7 @@ mod members;
 mod ownership;
 mod packet;
 mod probe;
+mod send;
 mod sync;
 
 use std::cmp::Reverse;
@@ -21,13 +22,10 @@ use siphasher::sip::SipHasher24;
 use self::addresses::{AddressId, Addresses};
 use self::members::{MemberId, Members, Window};
 pub(crate) use self::ownership::Change;
-use self::packet::{Body, Entry, Flags, Header, Heartbeat, Macs, Message, Refused};
+use self::packet::{Body, Entry, Header, Message, Refused};
 use crate::outbox::Outbox;
-use crate::{Config, Event, Instant, Link, MemberState, Peer, Port};
+use crate::{Config, Event, Instant, Link, MemberState, Peer};
 
-/// With so many peers each heartbeat goes to every one of them beside the group; with more, only to
-/// those that do not hear the group.
-const UNICAST_MAX: usize = 16;
 /// Of strangers whose datagrams do not authenticate, so many are told apart.
 const STRANGERS_MAX: usize = 64;
 /// A stranger is reported again after that.
@@ -483,68 +481,6 @@ impl Mesh {
             }
             self.addresses.touch_all();
         }
-    }
-
-    fn heartbeat(&mut self, now: Instant, out: &mut Outbox) {
-        self.heartbeat_at = now + self.config.interval;
-        let heartbeat = Heartbeat {
-            interval: self.config.interval,
-            multiplier: self.config.multiplier,
-            epoch: self.epoch,
-            macs: Macs::collect(self.links.iter().map(|l| Mac(l.mac))),
-        };
-        self.tell(&Message::Heartbeat(&heartbeat), out);
-    }
-
-    /// To all: once to the group on every link, and to each member that needs its own copy.
-    fn tell(&mut self, message: &Message<'_>, out: &mut Outbox) {
-        self.sequence += 1;
-        let flags = Flags { listening: self.listening(), multicast: true, wanted: false };
-        let bytes = self.write(message, flags, out);
-        for link in self.links.iter().filter(|l| l.up) {
-            out.send_copy(Port::Mesh, Peer::Multicast(link.index), &bytes);
-        }
-        out.recycle(bytes);
-        let few = self.members.len() <= UNICAST_MAX;
-        let flags = Flags { multicast: false, ..flags };
-        let (mut plain, mut wanting) = (None, None);
-        for id in self.members.ids() {
-            let m = &self.members[id];
-            let Some(address) = m.address() else { continue };
-            let recent = |at: Option<Instant>| {
-                at.is_some_and(|at| at + m.detection() >= m.last_heard && m.lives())
-            };
-            let hears = recent(m.multicast_heard);
-            if !few && hears && !recent(m.wanted_heard) {
-                continue;
-            }
-            let wanted = !few && !hears;
-            let copy = if wanted { &mut wanting } else { &mut plain };
-            let bytes =
-                copy.get_or_insert_with(|| self.write(message, Flags { wanted, ..flags }, out));
-            out.send_copy(Port::Mesh, Peer::Unicast(address), bytes);
-        }
-        plain.into_iter().chain(wanting).for_each(|bytes| out.recycle(bytes));
-    }
-
-    /// To one.
-    fn say(&mut self, to: Peer, message: &Message<'_>, out: &mut Outbox) {
-        self.sequence += 1;
-        let flags = Flags { listening: self.listening(), ..Flags::default() };
-        let bytes = self.write(message, flags, out);
-        out.send(Port::Mesh, to, bytes);
-    }
-
-    fn write(&self, message: &Message<'_>, flags: Flags, out: &mut Outbox) -> Vec<u8> {
-        let mut bytes = out.buffer();
-        let header = Header {
-            name: &self.config.node.0,
-            boot: self.config.boot,
-            sequence: self.sequence,
-            flags,
-        };
-        packet::write(&mut bytes, &header, message, self.config.key.as_ref());
-        bytes
     }
 
     /// Whether an Ethernet address is a living member's.

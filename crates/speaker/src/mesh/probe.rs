@@ -20,8 +20,10 @@ const MACS_ASKED_MAX: usize = 2;
 const PROBES: u32 = 3;
 
 /// What is known of a member that missed heartbeats.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Suspicion {
+    /// Its own address and some that it owned when it fell silent: it cannot tell of others.
+    targets: Vec<Ipv4Addr>,
     ask_at: Instant,
     node_answered: Option<Instant>,
     address_answered: Option<Instant>,
@@ -47,8 +49,18 @@ enum Verdict {
 }
 
 impl Suspicion {
-    fn new(now: Instant) -> Self {
-        Self { ask_at: now, node_answered: None, address_answered: None }
+    fn new(now: Instant, targets: Vec<Ipv4Addr>) -> Self {
+        Self { targets, ask_at: now, node_answered: None, address_answered: None }
+    }
+
+    /// Whether to ask now. What is due a little later is asked for along with the rest.
+    fn asks(&mut self, now: Instant, interval: Duration) -> bool {
+        if now + interval / 10 < self.ask_at {
+            return false;
+        }
+        let answered = self.address_answered.is_some_and(|t| now.since(t) < interval);
+        self.ask_at = now + if answered { interval } else { interval / PROBES };
+        true
     }
 
     fn verdict(&self, now: Instant, timing: Timing) -> Verdict {
@@ -79,7 +91,7 @@ impl Mesh {
             }
             match self.members[id].state {
                 MemberState::Alive if now >= self.members[id].suspect_at() => {
-                    self.members[id].suspicion = Some(Suspicion::new(now));
+                    self.members[id].suspicion = Some(self.suspicion(id, now));
                     self.turn(id, MemberState::Suspect, now, out);
                     self.judge_suspect(id, now, out);
                 }
@@ -99,13 +111,13 @@ impl Mesh {
         let of = |m: &Member| {
             let own = match m.state {
                 MemberState::Alive => m.suspect_at(),
-                MemberState::Suspect => m.suspicion.map_or(far, |s| {
+                MemberState::Suspect => m.suspicion.as_ref().map_or(far, |s| {
                     let grace_ends = s.hung_until(self.timing(m));
                     let all = [s.ask_at, m.expire_at(), grace_ends];
                     all.into_iter().filter(|&t| t > now).min().unwrap_or(far)
                 }),
                 MemberState::Away => {
-                    let ask_at = m.suspicion.map_or(far, |s| s.ask_at);
+                    let ask_at = m.suspicion.as_ref().map_or(far, |s| s.ask_at);
                     m.away_until.unwrap_or_default().min(ask_at)
                 }
                 MemberState::NeverHeard | MemberState::Dead => far,
@@ -126,9 +138,7 @@ impl Mesh {
                 Verdict::Dead => return self.bury(id, now, out),
             }
         }
-        if now >= suspicion.ask_at {
-            let answered = suspicion.address_answered.is_some_and(|t| now.since(t) < m.interval);
-            suspicion.ask_at = now + if answered { m.interval } else { m.interval / PROBES };
+        if suspicion.asks(now, m.interval) {
             self.ask(id, out);
         }
     }
@@ -143,17 +153,30 @@ impl Mesh {
 
     /// It restarts; but if its kernel falls silent meanwhile, it does not.
     fn judge_away(&mut self, id: MemberId, now: Instant, out: &mut Outbox) {
+        if self.members[id].suspicion.is_none() {
+            self.members[id].suspicion = Some(self.suspicion(id, now));
+        }
         let m = &mut self.members[id];
         let detection = m.detection();
-        let suspicion = m.suspicion.get_or_insert_with(|| Suspicion::new(now));
+        let Some(suspicion) = &mut m.suspicion else { return };
         let silent = suspicion.node_answered.is_some_and(|at| now.since(at) >= detection);
         if silent || m.away_until.is_none_or(|t| now >= t) {
             return self.bury(id, now, out);
         }
-        if now >= suspicion.ask_at {
-            suspicion.ask_at = now + m.interval / PROBES;
+        if suspicion.asks(now, m.interval) {
             self.ask(id, out);
         }
+    }
+
+    fn suspicion(&self, id: MemberId, now: Instant) -> Suspicion {
+        let probed = if self.members.len() > CROWD { 1 } else { PROBED_MAX };
+        let v4 = |ip: IpAddr| match ip {
+            IpAddr::V4(ip) => Some(ip),
+            IpAddr::V6(_) => None,
+        };
+        let owned = self.addresses.claimed_by(id).filter_map(v4).take(probed);
+        let node = self.members[id].address().and_then(v4);
+        Suspicion::new(now, node.into_iter().chain(owned).collect())
     }
 
     fn ask(&self, id: MemberId, out: &mut Outbox) {
@@ -162,12 +185,9 @@ impl Mesh {
         let everybody = [Mac::BROADCAST];
         let to =
             if (1..=MACS_ASKED_MAX).contains(&m.macs.len()) { &m.macs[..] } else { &everybody };
-        let probed = if self.members.len() > CROWD { 1 } else { PROBED_MAX };
-        for target in m.address().into_iter().chain(self.addresses.claimed_by(id).take(probed)) {
-            if let IpAddr::V4(target) = target {
-                for (link, &mac) in self.links.iter().flat_map(|l| to.iter().map(move |m| (l, m))) {
-                    request(link, target, mac, out);
-                }
+        for &target in m.suspicion.iter().flat_map(|s| &s.targets) {
+            for link in &self.links {
+                to.iter().for_each(|&mac| request(link, target, mac, out));
             }
         }
     }
@@ -191,7 +211,7 @@ impl Mesh {
             }
             if node {
                 suspicion.node_answered = suspicion.node_answered.max(Some(at));
-            } else if self.addresses.is_claimed_by(id, sender) {
+            } else if suspicion.targets.contains(&arp.sender) {
                 suspicion.address_answered = suspicion.address_answered.max(Some(at));
             }
         }
@@ -206,7 +226,8 @@ impl Mesh {
     fn check_isolation(&mut self, now: Instant, out: &mut Outbox) {
         let gateways = self.links.iter().filter_map(|l| l.gateway).count();
         let contact = |m: &Member| {
-            let answer = m.suspicion.and_then(|s| s.node_answered.max(s.address_answered));
+            let suspicion = m.suspicion.as_ref();
+            let answer = suspicion.and_then(|s| s.node_answered.max(s.address_answered));
             // Away is a silence that was announced.
             let away = (m.state == MemberState::Away).then_some(now);
             let heard = m.boot.is_some().then_some(m.last_heard);
@@ -274,7 +295,7 @@ mod tests {
             let s = Suspicion {
                 node_answered: node.map(ms),
                 address_answered: address.map(ms),
-                ..Suspicion::new(ms(200))
+                ..Suspicion::new(ms(200), Vec::new())
             };
             let timing = Timing {
                 last_heard: ms(0),

@@ -1,5 +1,8 @@
 //! A few speakers on one segment without delay, everything that is sent kept.
 
+// Each user of this module uses a part of it.
+#![allow(dead_code)]
+
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -217,7 +220,7 @@ impl Segment {
 
     /// A frame on the wire, of a node or of somebody else.
     pub(crate) fn frame(&mut self, of: Option<usize>, bytes: &[u8]) {
-        let (ethernet, arp) = Arp::parse_frame(bytes).unwrap();
+        let (ethernet, arp) = Arp::parse_frame(bytes).expect("only ARP is sent");
         if let Some(i) = of {
             assert_eq!(ethernet.source, arp.sender_mac);
             self.frames.push((self.now.0, i, arp));
