@@ -43,6 +43,10 @@ impl Gates {
         std::mem::take(&mut self.lapsed).then_some(Turn::Renewed)
     }
 
+    pub(crate) fn lease_held(&self, now: Instant) -> bool {
+        self.held_until.is_some_and(|until| now < until)
+    }
+
     /// Lapses it when its time has come.
     pub(crate) fn expire_lease(&mut self, now: Instant) -> Option<Turn> {
         let over = self.held_until.is_some_and(|until| now >= until);
@@ -123,7 +127,9 @@ impl Gates {
     }
 
     fn opening(&self, now: Instant, address: IpAddr) -> Option<&Opening> {
-        self.held_until.filter(|&until| now < until)?;
+        if !self.lease_held(now) {
+            return None;
+        }
         let opening = self.open.get(&address)?;
         opening.shut_at.is_none_or(|at| now < at).then_some(opening)
     }

@@ -84,11 +84,14 @@ impl Speaker {
             Command::Links(links) => self.links(now, links),
             Command::Peers(peers) => self.mesh.set_peers(peers, now, &mut self.out),
             Command::Lease(until) => {
+                let held = self.gates.lease_held(now);
                 let turn = self.gates.renew(now, until);
                 if let Some(turn) = turn {
                     self.out.event(Event::LeaseLapsed(turn == Turn::Lapsed));
                 }
-                self.offer_all(now, turn.is_some());
+                if !held || turn.is_some() {
+                    self.offer_all(now, turn.is_some());
+                }
             }
             Command::Leave(back) => self.mesh.leave(back, &mut self.out),
         }
@@ -100,6 +103,9 @@ impl Speaker {
     }
 
     fn links(&mut self, now: Instant, links: Vec<Link>) {
+        if self.gates.links().eq(&links) {
+            return;
+        }
         let fresh = |l: &Link| {
             let before = self.gates.link(l.index);
             l.up && before.is_none_or(|b| !b.up || b.mac != l.mac)
@@ -147,7 +153,7 @@ impl Speaker {
         self.mesh.listening() || self.mesh.cut_off()
     }
 
-    fn settle(&mut self, now: Instant) {
+    fn settle(&mut self, now: Instant, turn_ends: bool) {
         self.mesh.settle(now, &mut self.out);
         let mut changes = std::mem::take(&mut self.changes);
         changes.extend(self.mesh.changes());
@@ -160,7 +166,7 @@ impl Speaker {
             }
         }
         self.changes = changes;
-        self.mesh.tell_changes(now, &mut self.out);
+        self.mesh.tell_changes(now, turn_ends, &mut self.out);
     }
 }
 
@@ -170,6 +176,7 @@ impl Machine for Speaker {
 
     fn handle(&mut self, now: Instant, input: Input<'_, Command>) {
         self.guard(now);
+        let turn_ends = matches!(input, Input::Wake);
         let stamp = |at: Instant| at.max(self.woken_at).min(now);
         match input {
             Input::Bytes { port: Port::Mesh, from, at, bytes } => {
@@ -189,7 +196,7 @@ impl Machine for Speaker {
                 self.l2.wake(now, self.fenced(), &self.gates, &mut self.out);
             }
         }
-        self.settle(now);
+        self.settle(now, turn_ends);
         // What is due already is due now: inputs of one turn bear one time, and are no stall.
         self.due = self.deadline().map(|due| due.max(now));
     }

@@ -292,3 +292,22 @@ fn a_member_that_was_never_heard_is_named_once() {
     let members: Vec<_> = members.map(|(_, e)| e.clone()).collect();
     assert_eq!(members, [Event::Member("n1".into(), MemberState::NeverHeard)]);
 }
+
+#[test]
+fn a_thousand_gates_opened_in_one_turn_are_told_in_few_datagrams() {
+    let mut s = Segment::settled(2);
+    let before = s.datagrams.len();
+    let (now, speaker) = (s.now, &mut s.nodes[0].speaker);
+    for i in 0..1000u32 {
+        let address = std::net::Ipv4Addr::from(0x0a01_0000 + i);
+        let gate = Gate::Open { links: vec![segment::ETH0], weight: 1 };
+        let order = Command::Gate(address.into(), gate);
+        signpost_speaker::Machine::handle(speaker, now, signpost_speaker::Input::Command(order));
+    }
+    s.carry();
+    let told = s.datagrams.len() - before;
+    assert!(told < 40, "{told}");
+    s.run(ms(300));
+    let known = s.nodes[1].events.iter().filter(|(_, e)| matches!(e, Event::Owner(_, Some(_))));
+    assert_eq!(known.count(), 1001);
+}

@@ -51,6 +51,9 @@ pub(crate) struct Mesh {
     /// Of the set that we last told.
     epoch: u32,
     unsent: Vec<AddressId>,
+    /// Since when; a release does not wait for what else this turn brings.
+    unsent_since: Option<Instant>,
+    released: bool,
     entries: Vec<Entry>,
     changes: Vec<Change>,
     heartbeat_at: Instant,
@@ -88,6 +91,8 @@ impl Mesh {
             nonces: 0,
             epoch: 0,
             unsent: Vec::new(),
+            unsent_since: None,
+            released: false,
             entries: Vec::new(),
             changes: Vec::new(),
             heartbeat_at: Instant::default(),
@@ -180,6 +185,7 @@ impl Mesh {
     /// The process ends. What it owns it answers for until others claim it, or until it is gone.
     pub(crate) fn leave(&mut self, back: Option<Duration>, out: &mut Outbox) {
         self.leaving = true;
+        self.unsent_since = None;
         // Twice: nothing follows that would repair a loss.
         for _ in 0..2 {
             self.tell(&Message::Leave { back }, out);
@@ -436,13 +442,20 @@ impl Mesh {
         self.decide_touched(now, out);
     }
 
-    /// What is to be told; after the responder has announced.
-    pub(crate) fn tell_changes(&mut self, now: Instant, out: &mut Outbox) {
+    /// What is to be told, after the responder has announced: releases at once, all else when the
+    /// turn ends, so that a thousand opened gates are a few datagrams.
+    pub(crate) fn tell_changes(&mut self, now: Instant, turn_ends: bool, out: &mut Outbox) {
         if self.leaving {
             return;
         }
-        self.flush(out);
-        if now >= self.heartbeat_at {
+        if turn_ends || self.released {
+            self.flush(out);
+            self.released = false;
+            self.unsent_since = None;
+        } else if !self.unsent.is_empty() {
+            self.unsent_since.get_or_insert(now);
+        }
+        if turn_ends && now >= self.heartbeat_at {
             self.heartbeat(now, out);
         }
     }
@@ -455,7 +468,8 @@ impl Mesh {
         let listen = self.listen.map_or(Instant(Duration::MAX), |l| l.until);
         let recheck = self.rechecks.peek().map_or(Instant(Duration::MAX), |r| r.0.0);
         let heartbeat = if self.leaving { Instant(Duration::MAX) } else { self.heartbeat_at };
-        heartbeat.min(self.judge_at).min(listen).min(recheck)
+        let unsent = self.unsent_since.unwrap_or(Instant(Duration::MAX));
+        heartbeat.min(unsent).min(self.judge_at).min(listen).min(recheck)
     }
 
     fn end_listening(&mut self, now: Instant) {

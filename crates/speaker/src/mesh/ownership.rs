@@ -240,6 +240,7 @@ impl Mesh {
         a.owned = false;
         a.contested = false;
         let ip = a.ip;
+        self.released = true;
         self.change(id);
         self.changes.push(Change::Released(ip));
     }

@@ -183,6 +183,10 @@ impl Segment {
                         node.speaker.handle(now, Input::Bytes { port, from, at, bytes: &bytes });
                     }
                 }
+                if node.runs && node.speaker.deadline().is_some_and(|t| t <= now) {
+                    quiet = false;
+                    node.speaker.handle(now, Input::Wake);
+                }
             }
             if quiet {
                 return;
