@@ -2,6 +2,8 @@
 //!
 //! Needs root, and fails without: a skipped test proves nothing.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod acts;
 mod agents;
 mod bare;

@@ -32,7 +32,7 @@ const ASK_EVERY: u16 = 5;
 const SYNCED: Duration = Duration::from_secs(120);
 
 /// A change that is not acknowledged by then never will be.
-const CHANGED: Duration = Duration::from_secs(2);
+const CHANGED: Duration = Duration::from_secs(20);
 
 /// linux/netfilter/nfnetlink.h: `1 << (NFNLGRP_NFTABLES - 1)`.
 const NFTABLES_GROUP: u32 = 1 << 6;
