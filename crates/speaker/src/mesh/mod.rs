@@ -412,9 +412,14 @@ impl Mesh {
         let (before, after) = (count(m.state), count(to));
         self.alive = self.alive - before.0 + after.0;
         self.suspects = self.suspects - before.1 + after.1;
+        // A suspect's claims still count; what nobody owns is looked at again anyway.
+        let heard = |s| matches!(s, MemberState::Alive | MemberState::Suspect);
+        let claims_change = !(heard(m.state) && heard(to));
         m.state = to;
         out.event(Event::Member(m.name.clone(), to));
-        self.addresses.touch_offered_by(id);
+        if claims_change {
+            self.addresses.touch_offered_by(id);
+        }
         self.judge_at = self.judge_at.min(now.max(self.members[id].suspect_at()));
         if self.alive == 0 || self.cut_off || to == MemberState::Away {
             self.judge_at = now;
