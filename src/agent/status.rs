@@ -130,3 +130,44 @@ fn diagnostic(d: &Diagnostic) -> Value {
         "text": d.to_string(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use signpost_forward::Outcome;
+    use signpost_plan::world::Touched;
+    use signpost_plan::{ServiceKey, table};
+
+    use super::*;
+
+    const YAML: &str = r#"
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Node, metadata: {name: a}}
+- {apiVersion: metallb.io/v1beta1, kind: IPAddressPool, metadata: {name: first}, spec: {addresses: [192.0.2.100/32]}}
+- {apiVersion: v1, kind: Service, metadata: {name: web, namespace: demo, annotations: {metallb.io/loadBalancerIPs: 192.0.2.100}},
+   spec: {type: LoadBalancer, ports: [{port: 80}]}}
+"#;
+
+    #[test]
+    fn rules_are_acknowledged_when_the_kernel_has_said_so() {
+        let mut s = State::new("a".into());
+        let objects = signpost_api::parse("web.yaml", YAML).objects;
+        s.changes(objects.into_iter().map(signpost_api::Object::into_change).collect());
+        s.complete = true;
+        s.gates(&Touched { all: true, ..Touched::default() });
+        let web = ServiceKey { namespace: "demo".into(), name: "web".into() };
+        let rules = table(&s.world, &web, &s.node);
+        assert!(rules.is_some());
+        let says = |s: &State| address(s, "192.0.2.100".parse().unwrap())["acknowledged"].clone();
+        assert_eq!(says(&s), false);
+        s.outcome(Outcome { in_flight: vec![web.clone()], ..Outcome::default() });
+        assert_eq!(says(&s), false);
+        s.outcome(Outcome { refused: vec![(web.clone(), 12)], ..Outcome::default() });
+        assert_eq!(says(&s), false);
+        s.outcome(Outcome { acknowledged: vec![(web.clone(), rules)], ..Outcome::default() });
+        assert_eq!(says(&s), true);
+        s.outcome(Outcome { acknowledged: vec![(web, None)], ..Outcome::default() });
+        assert_eq!(says(&s), false);
+    }
+}

@@ -3,6 +3,7 @@
 
 mod bed;
 mod edits;
+mod guards;
 mod probe;
 mod senders;
 mod tables;
