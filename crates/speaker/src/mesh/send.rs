@@ -32,6 +32,11 @@ impl Mesh {
             out.send_copy(Port::Mesh, Peer::Multicast(link.index), &bytes);
         }
         out.recycle(bytes);
+        if !self.links.iter().any(|l| l.up) {
+            // Without a carrier the kernel would only start to resolve, fail, and then wait up to a
+            // second after the carrier is back (net.ipv4.neigh.*.retrans_time_ms).
+            return;
+        }
         let few = self.members.len() <= UNICAST_MAX;
         let flags = Flags { multicast: false, ..flags };
         let (mut plain, mut wanting) = (None, None);
@@ -59,6 +64,20 @@ impl Mesh {
         self.sequence += 1;
         let flags = Flags { listening: self.listening(), ..Flags::default() };
         let bytes = self.write(message, flags, out);
+        match message {
+            // They bring a member back, and its Ethernet address may have to be resolved again,
+            // which can take a second: the group hears them at once.
+            Message::Challenge { .. } | Message::Response { .. } | Message::Pull { .. } => {
+                for link in self.links.iter().filter(|l| l.up) {
+                    out.send_copy(Port::Mesh, Peer::Multicast(link.index), &bytes);
+                }
+            }
+            Message::Heartbeat(_)
+            | Message::Delta { .. }
+            | Message::Part { .. }
+            | Message::Leave { .. }
+            | Message::Yours { .. } => {}
+        }
         out.send(Port::Mesh, to, bytes);
     }
 
