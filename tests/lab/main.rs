@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use libtest_mimic::{Arguments, Trial};
-use signpost_lab::{Lab, LabName, Options, Scoped, Topology};
+use signpost_lab::{LabName, Options, Scoped, Topology};
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         ("streams_count_what_is_lost", bare::streams_count_what_is_lost),
         ("arp_is_heard_and_asked", bare::arp_is_heard_and_asked),
         ("the_verb_builds_shows_and_ends_a_lab", verb::builds_shows_and_ends_a_lab),
+        ("a_killed_demo_does_not_hinder_the_next", verb::a_killed_demo_does_not_hinder_the_next),
         ("without_root_one_sentence_says_so", verb::without_root_one_sentence_says_so),
         ("the_black_hole_is_as_reported", acts::the_black_hole_is_as_reported),
         ("the_acts_with_agents_hold", acts::the_acts_with_agents_hold),
@@ -73,5 +74,5 @@ fn bare_lab() -> Scoped {
 fn lab(agents: bool, agent_args: &[&str]) -> Scoped {
     let agent_args = agent_args.iter().map(|a| (*a).to_owned()).collect();
     let options = Options { program: program(), agents, agent_args };
-    Scoped(Lab::up(&fresh_name(), Topology::default(), options).expect("the lab comes up"))
+    Scoped::up(&fresh_name(), Topology::default(), options).expect("the lab comes up")
 }

@@ -1,5 +1,6 @@
 //! `signpost lab` as people type it.
 
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 
@@ -45,4 +46,35 @@ pub(crate) fn without_root_one_sentence_says_so() {
     let said = text(&output.stderr);
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(said.contains("root") && said.contains("sudo"), "{said}");
+}
+
+pub(crate) fn a_killed_demo_does_not_hinder_the_next() {
+    let name = fresh_name().to_string();
+    let demo = || {
+        let mut command = Command::new(program());
+        command.args(["lab", "demo", "--output", "json", "--name", &name]);
+        command.stdout(std::process::Stdio::null());
+        command
+    };
+    let state = std::path::Path::new("/run/signpost-lab").join(&name).join("scope.lock");
+    let mut first = demo().spawn().unwrap();
+    while !state.exists() && first.try_wait().unwrap().is_none() {
+        std::thread::yield_now();
+    }
+    let second = text(&lab(&["demo", "--name", &name]).stderr);
+    assert!(second.contains("up already"), "one that runs is not ended: {second}");
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let mut third = demo().spawn().unwrap();
+    // It built its own: the lock is another file.
+    let before = std::fs::metadata(&state).unwrap().ino();
+    while std::fs::metadata(&state).map_or(before, |m| m.ino()) == before
+        && third.try_wait().unwrap().is_none()
+    {
+        std::thread::yield_now();
+    }
+    assert!(third.try_wait().unwrap().is_none(), "it goes on where the killed one left off");
+    third.kill().unwrap();
+    third.wait().unwrap();
+    assert!(lab(&["down", "--name", &name]).status.success());
 }

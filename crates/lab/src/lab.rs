@@ -247,31 +247,6 @@ pub fn down(name: &LabName) -> Result<bool, Error> {
     Ok(there || !names.is_empty())
 }
 
-/// Ends the lab when it goes out of scope: for tests and the demo.
-#[derive(Debug)]
-pub struct Scoped(pub Lab);
-
-impl std::ops::Deref for Scoped {
-    type Target = Lab;
-
-    fn deref(&self) -> &Lab {
-        &self.0
-    }
-}
-
-impl std::ops::DerefMut for Scoped {
-    fn deref_mut(&mut self) -> &mut Lab {
-        &mut self.0
-    }
-}
-
-impl Drop for Scoped {
-    fn drop(&mut self) {
-        // Nobody is left to tell; `signpost lab down` tries again.
-        let _ = down(&self.0.name());
-    }
-}
-
 /// Whether this process may make namespaces.
 pub fn root() -> Result<(), Error> {
     if nix::unistd::geteuid().is_root() { Ok(()) } else { Err(Error::NotRoot) }

@@ -17,13 +17,15 @@ mod namespace;
 pub mod pod;
 pub mod probe;
 mod process;
+mod scoped;
 mod stage;
 pub mod topology;
 mod wiring;
 
 pub use error::Error;
 pub use fault::Fault;
-pub use lab::{Lab, Options, POD_PORT, Scoped, down, root};
+pub use lab::{Lab, Options, POD_PORT, down, root};
 pub use name::LabName;
 pub use namespace::Namespace;
+pub use scoped::Scoped;
 pub use topology::Topology;

@@ -8,7 +8,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use signpost_lab::demo::{Act, black_hole, picture, with_agents};
-use signpost_lab::{Lab, LabName, Scoped, Topology};
+use signpost_lab::{LabName, Scoped, Topology};
 
 #[derive(Args)]
 pub(super) struct Demo {
@@ -32,7 +32,7 @@ pub(super) fn run(demo: &Demo, out: &mut impl Write) -> Result<ExitCode> {
     // Nothing shall come home in the middle of another act.
     let patient = ["--preempt-delay-ms", "600000"].map(str::to_owned).to_vec();
     let options = super::options(false, patient)?;
-    let mut lab = Scoped(Lab::up(&demo.name, Topology::default(), options)?);
+    let mut lab = Scoped::up(&demo.name, Topology::default(), options)?;
     if text {
         writeln!(
             out,

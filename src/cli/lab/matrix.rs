@@ -46,7 +46,7 @@ pub(super) fn run(m: &Matrix, out: &mut impl Write) -> Result<ExitCode> {
                 Some(file) => Topology::from_file(file)?,
                 None => Topology::default(),
             };
-            let lab = Scoped(Lab::up(&m.name, topology, super::options(true, Vec::new())?)?);
+            let lab = Scoped::up(&m.name, topology, super::options(true, Vec::new())?)?;
             matrix::run(&lab, &expected)?
         }
         Err(e) => return Err(e.into()),

@@ -13,7 +13,7 @@ use nix::sys::socket::{
 
 use super::{Figure, percentile};
 use crate::error::At;
-use crate::{Error, Lab, LabName, Namespace, Options, Scoped, Topology};
+use crate::{Error, LabName, Namespace, Options, Scoped, Topology};
 
 /// Endpoints of each Service.
 const ENDPOINTS: u8 = 10;
@@ -122,7 +122,7 @@ fn crowded(name: &LabName, program: PathBuf, count: u16) -> Result<Scoped, Error
     let mut topology = Topology::of_nodes(1);
     topology.pool = "10.64.0.0-10.64.255.255".to_owned();
     let options = Options { program, agents: false, agent_args: Vec::new() };
-    let mut lab = Scoped(Lab::up(name, topology, options)?);
+    let mut lab = Scoped::up(name, topology, options)?;
     for n in 0..count {
         lab.write_manifest(&file(n), &yaml(n, ENDPOINTS))?;
     }

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::stage::{publish, settled};
-use crate::{Error, Lab, LabName, Options, Scoped, Topology};
+use crate::{Error, LabName, Options, Scoped, Topology};
 
 /// One line of a bench.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,7 +41,7 @@ impl Figure {
 fn two_of_three(name: &LabName, program: PathBuf, args: &[&str]) -> Result<Scoped, Error> {
     let agent_args = args.iter().map(|a| (*a).to_owned()).collect();
     let options = Options { program, agents: true, agent_args };
-    let lab = Scoped(Lab::up(name, Topology::default(), options)?);
+    let lab = Scoped::up(name, Topology::default(), options)?;
     publish(&lab, &["b1", "c1"])?;
     settled(&lab)?;
     Ok(lab)
