@@ -35,6 +35,12 @@ use signpost_speaker::{Config, Key, Speaker};
 
 use crate::watch::dir::Dir;
 
+/// A process that has ended closes its sockets within milliseconds.
+const PORT_PATIENCE: Duration = Duration::from_millis(500);
+
+/// How often the port is tried until then.
+const PORT_RETRY: Duration = Duration::from_millis(5);
+
 /// What a person asked for.
 pub(crate) struct Options {
     pub(crate) source: PathBuf,
@@ -63,14 +69,7 @@ pub(crate) fn run(o: Options) -> Result<ExitCode> {
     let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
 
     let hold = takeover::acquire(&o.socket, o.takeover)?;
-    let mesh = wire::socket::Mesh::open(o.mesh_port).map_err(|e| match e.kind() {
-        std::io::ErrorKind::AddrInUse => anyhow!(
-            "UDP port {} is taken by another program: stop it, or give every node another \
-             --mesh-port",
-            o.mesh_port
-        ),
-        _ => anyhow!(e).context(format!("the mesh's UDP port {}", o.mesh_port)),
-    })?;
+    let mesh = open_mesh(o.mesh_port)?;
     let mut rules =
         nf_tables::Monitor::open(Family::Ip, forward::TABLE).context("nf_tables events")?;
     let routes = route::Monitor::open().context("rtnetlink events")?;
@@ -126,6 +125,24 @@ pub(crate) fn run(o: Options) -> Result<ExitCode> {
     }
     .run()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Binds the mesh's port. The agent before us may still be closing it: its lock goes first.
+fn open_mesh(port: u16) -> Result<wire::socket::Mesh> {
+    let deadline = std::time::Instant::now() + PORT_PATIENCE;
+    loop {
+        match wire::socket::Mesh::open(port) {
+            Ok(mesh) => return Ok(mesh),
+            Err(e) if e.kind() != std::io::ErrorKind::AddrInUse => {
+                return Err(anyhow!(e).context(format!("the mesh's UDP port {port}")));
+            }
+            Err(_) if std::time::Instant::now() < deadline => std::thread::sleep(PORT_RETRY),
+            Err(_) => bail!(
+                "UDP port {port} is taken by another program: stop it, or give every node another \
+                 --mesh-port"
+            ),
+        }
+    }
 }
 
 /// `--cleanup`: what Signpost put into this kernel goes, and nothing else.
