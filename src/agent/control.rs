@@ -133,7 +133,7 @@ impl Control {
                 self.state.complete = true;
                 Touched { all: true, ..Touched::default() }
             }
-            Event::Source(SourceEvent::Failed(why)) => bail!("the source: {why}"),
+            Event::Source(SourceEvent::Failed(why)) => bail!("{why}"),
             Event::Wire(e) => self.state.wire(e),
             Event::Request(from, request) => self.request(from, request)?,
         })

@@ -58,14 +58,9 @@ impl Outside {
         let mut tell = |e| control.send(Event::Source(e));
         self.dir.scan(&mut tell);
         tell(SourceEvent::Diagnostics(self.dir.diagnostics()));
-        if self.dir.file_count() == 0 {
-            tell(SourceEvent::Failed(
-                "no manifests: no .yaml, .yml or .json file is there; write the Services, \
-                 EndpointSlices, Nodes, IPAddressPools and L2Advertisements to be served"
-                    .into(),
-            ));
-        } else {
-            tell(SourceEvent::Complete);
+        match self.dir.emptiness() {
+            Some(why) => tell(SourceEvent::Failed(why)),
+            None => tell(SourceEvent::Complete),
         }
         super::memory::give_back();
         let mut clients = BTreeMap::new();
@@ -80,12 +75,9 @@ impl Outside {
                 answer(&mut clients, reply);
             }
             if dir || self.dir.deadline().is_some_and(|d| d <= Instant::now()) {
-                let mut changed = false;
-                self.dir.turn(&mut |e| {
-                    changed |= !matches!(&e, SourceEvent::Changes(c) if c.is_empty());
-                    tell(e);
-                });
-                tell(SourceEvent::Diagnostics(self.dir.diagnostics()));
+                if self.dir.turn(&mut tell) {
+                    tell(SourceEvent::Diagnostics(self.dir.diagnostics()));
+                }
             }
             if listener {
                 self.accept(&mut clients, &mut next);

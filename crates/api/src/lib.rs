@@ -37,7 +37,8 @@ pub struct Parsed {
     pub broken: Vec<Identity>,
     /// What is wrong with the others, and what is ignored on purpose.
     pub diagnostics: Vec<Diagnostic>,
-    /// False if the text is not YAML: nothing can be said of what it does not hold.
+    /// False if the text is not YAML, or something in it cannot be told to be this object or that:
+    /// nothing can be said of what it does not hold.
     pub complete: bool,
 }
 
@@ -82,12 +83,14 @@ impl Output<'_> {
                 }
             }
             Finding::NoObject { at, message, cure } => {
+                self.parsed.complete = false;
                 self.tell(Severity::Error, at, "", message, cure);
             }
         }
     }
 
     fn add_draft(&mut self, draft: Draft) {
+        self.parsed.complete &= draft.identity.is_some();
         for r in draft.remarks {
             self.tell(r.severity, r.at, &draft.label, r.message, r.cure);
         }

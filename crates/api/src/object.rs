@@ -50,6 +50,17 @@ impl Object {
         }
     }
 
+    /// Where it was written.
+    pub fn span(&self) -> Option<&Span> {
+        match self {
+            Self::Service(s) => s.span.as_ref(),
+            Self::Slice(s) => s.span.as_ref(),
+            Self::Node(n) => n.span.as_ref(),
+            Self::Pool(p) => p.span.as_ref(),
+            Self::Advertisement(a) => a.span.as_ref(),
+        }
+    }
+
     pub(crate) fn set_span(&mut self, span: Span) {
         let slot = match self {
             Self::Service(s) => &mut s.span,
