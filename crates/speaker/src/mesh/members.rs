@@ -9,13 +9,17 @@ use signpost_plan::NodeName;
 
 use super::packet::Entry;
 use super::probe::Suspicion;
-use crate::{Instant, MemberState};
+use crate::{Instant, MemberState, Peer};
 
 /// Members of one segment: beyond that their heartbeats alone are a flood.
 pub(crate) const MEMBERS_MAX: usize = 1024;
 /// Processes of one node that may be asked at a time to prove that they live; old datagrams replayed
 /// to keep the true one out need more hands than that.
 const CHALLENGES_MAX: usize = 4;
+/// Per datagram heard.
+const CHALLENGE_REPEATS: u8 = 4;
+/// An answer that was kept for longer proves nothing.
+const NONCE_AGE: Duration = Duration::from_secs(1);
 
 /// A member's place in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,7 +68,12 @@ pub(crate) struct Member {
 pub(crate) struct Challenge {
     pub(crate) boot: u64,
     pub(crate) nonce: u64,
-    pub(crate) asked_at: Instant,
+    /// Where it was heard from.
+    pub(crate) from: Peer,
+    made_at: Instant,
+    asked_at: Instant,
+    /// So many times more, should the question or its answer be lost.
+    left: u8,
 }
 
 /// A whole set on its way.
@@ -139,22 +148,48 @@ impl Member {
     /// a moment ago.
     pub(crate) fn challenge(
         &mut self,
-        boot: u64,
+        (boot, from): (u64, Peer),
         now: Instant,
         pause: Duration,
         nonce: impl FnOnce() -> u64,
     ) -> Option<u64> {
-        if let Some(i) = self.challenges.iter().position(|c| c.boot == boot) {
-            if now.since(self.challenges[i].asked_at) < pause {
+        self.challenges.retain(|c| now.since(c.made_at) < NONCE_AGE);
+        if let Some(c) = self.challenges.iter_mut().find(|c| c.boot == boot) {
+            c.left = CHALLENGE_REPEATS;
+            if now.since(c.asked_at) < pause {
                 return None;
             }
-            self.challenges.remove(i);
-        } else if self.challenges.len() == CHALLENGES_MAX {
+            c.asked_at = now;
+            return Some(c.nonce);
+        }
+        if self.challenges.len() == CHALLENGES_MAX {
             self.challenges.remove(0);
         }
-        let nonce = nonce();
-        self.challenges.push(Challenge { boot, nonce, asked_at: now });
+        let (nonce, left) = (nonce(), CHALLENGE_REPEATS);
+        self.challenges.push(Challenge { boot, nonce, from, made_at: now, asked_at: now, left });
         Some(nonce)
+    }
+
+    /// The next that is to be asked again, without having been heard again.
+    pub(crate) fn challenge_again(&mut self, now: Instant, pause: Duration) -> Option<Challenge> {
+        let due = |c: &&mut Challenge| c.left > 0 && now.since(c.asked_at) >= pause;
+        let c = self.challenges.iter_mut().find(due)?;
+        c.left -= 1;
+        c.asked_at = now;
+        Some(*c)
+    }
+
+    /// Whether this is the answer to what it was asked.
+    pub(crate) fn answers(&self, boot: u64, nonce: u64, now: Instant) -> bool {
+        let asked = |c: &Challenge| (c.boot, c.nonce) == (boot, nonce);
+        self.challenges.iter().any(|c| asked(c) && now.since(c.made_at) < NONCE_AGE)
+    }
+
+    /// When something that was sent to it is to be sent again.
+    pub(crate) fn repeat_at(&self, pause: Duration) -> Option<Instant> {
+        let challenges = self.challenges.iter().filter(|c| c.left > 0).map(|c| c.asked_at + pause);
+        let pull = self.pulled_at.filter(|_| self.lives() && !self.synced()).map(|at| at + pause);
+        challenges.chain(pull).min()
     }
 
     /// Forgets what belongs to a process.
@@ -312,7 +347,10 @@ mod tests {
     fn old_processes_replayed_do_not_fill_memory() {
         let mut m = Member::new("n1".into());
         for boot in 0..100 {
-            assert!(m.challenge(boot, Instant::default(), Duration::ZERO, || boot).is_some());
+            assert!(
+                m.challenge((boot, Peer::Link), Instant::default(), Duration::ZERO, || boot)
+                    .is_some()
+            );
         }
         assert_eq!(m.challenges.len(), CHALLENGES_MAX);
     }

@@ -252,7 +252,7 @@ impl Mesh {
             }
         } else if let Body::Response { boot, nonce } = body
             && boot == self.config.boot
-            && self.members[id].challenges.iter().any(|c| (c.boot, c.nonce) == (header.boot, nonce))
+            && self.members[id].answers(header.boot, nonce, now)
         {
             self.welcome(id, header, (now, at), out);
             return;
@@ -264,17 +264,21 @@ impl Mesh {
             }
             return;
         }
-        let m = &mut self.members[id];
+        let m = &self.members[id];
         if m.boot != Some(header.boot) || !m.lives() {
-            let pause = self.config.interval / 4;
+            let pause = self.pause();
+            let m = &mut self.members[id];
             let (boot, secret) = (header.boot, (self.config.seed, self.config.boot));
             self.nonces += 1;
             let count = self.nonces;
-            if let Some(nonce) = m.challenge(boot, now, pause, || nonce(secret, count)) {
+            let process = (boot, reply_to);
+            if let Some(nonce) = m.challenge(process, now, pause, || nonce(secret, count)) {
+                self.judge_at = self.judge_at.min(now + pause);
                 self.say(reply_to, &Message::Challenge { boot, nonce }, out);
             }
             return;
         }
+        let m = &mut self.members[id];
         if let Peer::Unicast(address) = from {
             m.heard_from = Some(address);
         }

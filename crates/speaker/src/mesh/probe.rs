@@ -89,6 +89,7 @@ impl Mesh {
                 m.reserved_until = None;
                 self.addresses.end_reservation(id);
             }
+            self.repeat(id, now, out);
             match self.members[id].state {
                 MemberState::Alive if now >= self.members[id].suspect_at() => {
                     self.members[id].suspicion = Some(self.suspicion(id, now));
@@ -122,7 +123,8 @@ impl Mesh {
                 }
                 MemberState::NeverHeard | MemberState::Dead => far,
             };
-            own.min(m.reserved_until.unwrap_or(far))
+            let repeat = m.repeat_at(self.pause()).unwrap_or(far);
+            own.min(m.reserved_until.unwrap_or(far)).min(repeat)
         };
         self.members.iter().map(|(_, m)| of(m)).min().unwrap_or(far)
     }

@@ -62,7 +62,8 @@ impl Mesh {
 
     /// A member asked for our set.
     pub(super) fn pulled(&mut self, id: MemberId, to: Peer, now: Instant, out: &mut Outbox) {
-        let pause = self.pause();
+        // Less than between two questions: the repeated one is answered.
+        let pause = self.pause() / 2;
         let m = &mut self.members[id];
         if m.served_at.is_some_and(|at| now.since(at) < pause) {
             return;
@@ -79,12 +80,30 @@ impl Mesh {
     pub(super) fn pull(&mut self, id: MemberId, now: Instant, out: &mut Outbox) {
         let pause = self.pause();
         let m = &mut self.members[id];
-        let (Some(boot), Some(address)) = (m.boot, m.address()) else { return };
+        let (Some(boot), Some(address)) = (m.boot, m.address()) else {
+            m.pulled_at = None;
+            return;
+        };
         if m.synced() || m.pulled_at.is_some_and(|at| now.since(at) < pause) {
             return;
         }
         m.pulled_at = Some(now);
+        self.judge_at = self.judge_at.min(now + pause);
         self.say(Peer::Unicast(address), &Message::Pull { boot }, out);
+    }
+
+    /// What was asked and not answered, again: under loss the next heartbeat is late, too.
+    pub(super) fn repeat(&mut self, id: MemberId, now: Instant, out: &mut Outbox) {
+        let pause = self.pause();
+        if self.members[id].repeat_at(pause).is_none_or(|at| now < at) {
+            return;
+        }
+        while let Some(c) = self.members[id].challenge_again(now, pause) {
+            self.say(c.from, &Message::Challenge { boot: c.boot, nonce: c.nonce }, out);
+        }
+        if self.members[id].lives() {
+            self.pull(id, now, out);
+        }
     }
 
     /// Between two of the same kind to the same member; a lost one is repeated soon enough.
