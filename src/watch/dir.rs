@@ -289,8 +289,9 @@ impl Dir {
             objects.iter().map(|o| (Arc::new(o.identity()), line(o))).collect();
         // What is there and badly written keeps its last good state, and so does everything where
         // it cannot be said what that is.
+        let unsure = !parsed.complete || parsed.nameless;
         for old in &known.objects {
-            if !parsed.complete || parsed.broken.contains(&old.identity) {
+            if unsure || parsed.broken.contains(&old.identity) {
                 new.entry(Arc::clone(&old.identity)).or_insert(0);
             }
         }

@@ -37,9 +37,10 @@ pub struct Parsed {
     pub broken: Vec<Identity>,
     /// What is wrong with the others, and what is ignored on purpose.
     pub diagnostics: Vec<Diagnostic>,
-    /// False if the text is not YAML, or something in it cannot be told to be this object or that:
-    /// nothing can be said of what it does not hold.
+    /// False if the text is not YAML: nothing can be said of what it does not hold.
     pub complete: bool,
+    /// Something in it does not say which object it is: it may be one that is missing.
+    pub nameless: bool,
 }
 
 /// Parses a YAML or JSON file: documents, each an object or a list of objects.
@@ -83,14 +84,14 @@ impl Output<'_> {
                 }
             }
             Finding::NoObject { at, message, cure } => {
-                self.parsed.complete = false;
+                self.parsed.nameless = true;
                 self.tell(Severity::Error, at, "", message, cure);
             }
         }
     }
 
     fn add_draft(&mut self, draft: Draft) {
-        self.parsed.complete &= draft.identity.is_some();
+        self.parsed.nameless |= draft.identity.is_none();
         for r in draft.remarks {
             self.tell(r.severity, r.at, &draft.label, r.message, r.cure);
         }
