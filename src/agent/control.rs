@@ -21,6 +21,7 @@ use super::clock;
 use super::fault::Hang;
 use super::inbox::{Inbox, Sender};
 use super::outside::{Connection, Reply};
+use super::process::{self, Urgency};
 use super::request::{Fault, Request};
 use super::state::State;
 use super::status;
@@ -72,6 +73,8 @@ pub(crate) struct Told {
 impl Control {
     /// Runs until a signal or a successor ends it.
     pub(crate) fn run(mut self) -> Result<()> {
+        // Where we may not, the threads share the processors as others do.
+        let _ = process::prefer(Urgency::Soon);
         self.read_host();
         loop {
             self.wait()?;
@@ -177,7 +180,7 @@ impl Control {
         self.absorb_outcome(outcome);
         self.renew_lease();
         if first {
-            super::memory::give_back();
+            process::give_back();
         }
         written
     }

@@ -62,7 +62,7 @@ impl Outside {
             Some(why) => tell(SourceEvent::Failed(why)),
             None => tell(SourceEvent::Complete),
         }
-        super::memory::give_back();
+        super::process::give_back();
         let mut clients = BTreeMap::new();
         let mut next = 0;
         loop {

@@ -17,6 +17,7 @@ use signpost_speaker::{Command, Event, Input, Instant, Machine, Output, Peer, Po
 
 use super::clock;
 use super::inbox::{Inbox, Sender, inbox};
+use super::process::{self, Urgency};
 
 /// What control asks of the wire.
 pub(crate) enum Order {
@@ -105,8 +106,8 @@ struct Loop<N> {
 
 impl<N: Fn(Event)> Loop<N> {
     fn run(mut self) {
-        // Ahead of other work where we may: a heartbeat that waits for a processor looks like death.
-        let _ = socket::raise_priority();
+        // Where we may not, the threads share the processors as others do.
+        let _ = process::prefer(Urgency::First);
         let mut buffer = [0; BUFFER];
         loop {
             self.wait();

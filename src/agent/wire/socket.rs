@@ -1,6 +1,6 @@
 //! The wire thread's sockets: the mesh's UDP socket and one AF_PACKET socket an interface.
 //!
-//! The only unsafe code of the binary: three calls that no safe crate wraps.
+//! Unsafe only where no safe crate wraps a call.
 #![allow(unsafe_code)]
 
 use std::io::{self, IoSlice, IoSliceMut};
@@ -258,20 +258,6 @@ fn ignore_outgoing(socket: &Socket) -> io::Result<()> {
         )
     };
     if r == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// This thread's place in the queue for a processor: SCHED_FIFO, else nice -20, else as it was.
-pub(super) fn raise_priority() -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: 10 };
-    // SAFETY: 0 names the calling thread; the pointer is valid for the call.
-    if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) } == 0 {
-        return Ok(());
-    }
-    // SAFETY: no pointers; on Linux, PRIO_PROCESS with 0 names the calling thread.
-    if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) } == 0 {
-        return Ok(());
-    }
-    Err(io::Error::last_os_error())
 }
 
 /// A descriptor that another process just passed to us.
