@@ -43,7 +43,8 @@ pub(crate) fn smoke() -> Result<(u32, u32)> {
     let root = workspace::root();
     let mut command = run::cargo(&root);
     command.args(["test", "--locked", "--manifest-path", "fuzz/Cargo.toml"]);
-    command.args(["--target-dir", "target/fuzz"]);
+    // Beside the others, so that crates of others that both build are built once.
+    command.arg("--target-dir").arg(workspace::target());
     let (mut passed, mut failed) = (0, 0);
     let status = run::streamed(&mut command, |line| {
         passed += u32::from(line.starts_with("test ") && line.ends_with("... ok"));

@@ -2,6 +2,7 @@
 //! purpose, by a patch, and the test that the patch names must go red.
 
 mod patch;
+mod seed;
 mod tree;
 
 use std::collections::BTreeMap;
@@ -29,6 +30,7 @@ pub(crate) fn run(names: &[String]) -> Result<()> {
 pub(crate) fn all(names: &[String]) -> Result<(u32, u32)> {
     let patches = chosen(names)?;
     let tree = Tree::copy(&workspace::root())?;
+    seed::link(&workspace::target(), &tree.target)?;
     println!("-- without a mutant");
     let mut before = BTreeMap::new();
     for patch in &patches {
@@ -59,6 +61,7 @@ pub(crate) fn all(names: &[String]) -> Result<(u32, u32)> {
             patch.test
         ));
     }
+    rows.sort();
     println!("\npromise {:32} {:14} test", "mutant", "outcome");
     println!("{}", rows.join("\n"));
     Ok((caught, missed))
@@ -154,7 +157,9 @@ fn test(tree: &Tree, patch: &Patch) -> Result<Verdict> {
 
 fn cargo_test(tree: &Tree, patch: &Patch) -> Command {
     let mut command = run::cargo(&tree.folder);
-    command.env("CARGO_TARGET_DIR", &tree.target).arg("test").args(patch.arguments());
+    // All packages, of which the named target is one's: the same features as in other tiers.
+    command.env("CARGO_TARGET_DIR", &tree.target).args(["test", "--workspace"]);
+    command.args(patch.arguments());
     command
 }
 

@@ -32,9 +32,7 @@ pub(crate) fn build() -> Result<PathBuf> {
         &host,
     ]);
     run::succeed(&mut command)?;
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |d| root.join(d));
-    Ok(target.join(host).join("release/signpost"))
+    Ok(workspace::target().join(host).join("release/signpost"))
 }
 
 /// Its size is below the limit.

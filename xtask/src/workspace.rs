@@ -15,6 +15,11 @@ pub(crate) fn root() -> PathBuf {
         .to_path_buf()
 }
 
+/// Where cargo builds.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |d| root().join(d))
+}
+
 /// A package of `cargo metadata`.
 #[derive(Debug)]
 pub(crate) struct Package {
@@ -24,6 +29,8 @@ pub(crate) struct Package {
     pub(crate) licence: Option<String>,
     pub(crate) folder: PathBuf,
     pub(crate) dependencies: Vec<Dependency>,
+    /// The names of its integration tests.
+    pub(crate) tests: Vec<String>,
 }
 
 /// A dependency as the manifest writes it.
@@ -56,13 +63,16 @@ fn metadata(arguments: &[&str]) -> Result<Vec<Package>> {
 fn package(json: &Value) -> Result<Package> {
     let text = |field: &str| json[field].as_str().map(str::to_owned);
     let manifest = PathBuf::from(text("manifest_path").context("a package without a manifest")?);
-    let dependencies = json["dependencies"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let list = |field: &str| json[field].as_array().map(Vec::as_slice).unwrap_or_default();
+    let is_test = |target: &&Value| target["kind"][0] == "test";
+    let target_name = |target: &Value| target["name"].as_str().map(str::to_owned);
     Ok(Package {
         name: text("name").context("a package without a name")?,
         version: text("version").unwrap_or_default(),
         licence: text("license"),
         folder: manifest.parent().context("a manifest without a folder")?.to_path_buf(),
-        dependencies: dependencies
+        tests: list("targets").iter().filter(is_test).filter_map(target_name).collect(),
+        dependencies: list("dependencies")
             .iter()
             .map(|dependency| Dependency {
                 name: dependency["name"].as_str().unwrap_or_default().to_owned(),

@@ -116,6 +116,7 @@ mod tests {
             version: String::new(),
             licence: None,
             folder: root().join(folder),
+            tests: Vec::new(),
             dependencies: vec![Dependency { name: dependency.into(), dev }],
         }])
     }

@@ -82,7 +82,7 @@ fn kernel() -> Result<Tally> {
     if !machine::is_root() {
         return Ok(Tally::skipped("network namespaces take root"));
     }
-    cargo_test(&["--workspace", "--exclude", "signpost", "--test", "*"])
+    integration_tests(|package| package != "signpost")
 }
 
 fn binary() -> Result<Tally> {
@@ -103,7 +103,7 @@ fn lab() -> Result<Tally> {
     if !machine::is_root() {
         return Ok(Tally::skipped("a lab takes root"));
     }
-    cargo_test(&["--package", "signpost", "--test", "*"])
+    integration_tests(|package| package == "signpost")
 }
 
 fn fuzzing() -> Result<Tally> {
@@ -117,6 +117,15 @@ fn broken_promises() -> Result<Tally> {
     }
     let (passed, failed) = mutants::all(&[])?;
     Ok(Tally { passed, failed, ..Tally::default() })
+}
+
+/// Those of some packages. Cargo is told of all packages: of fewer, it would build what they depend on
+/// once more, with fewer features.
+fn integration_tests(wanted: fn(&str) -> bool) -> Result<Tally> {
+    let packages = workspace::members()?;
+    let tests = packages.iter().filter(|package| wanted(&package.name)).flat_map(|p| &p.tests);
+    let named = tests.flat_map(|test| ["--test", test.as_str()]);
+    cargo_test(&["--workspace"].into_iter().chain(named).collect::<Vec<_>>())
 }
 
 /// `cargo test`, all of it even if something fails, with its results counted.
