@@ -15,6 +15,7 @@ use signpost_netlink::{conntrack, nf_tables, route};
 use signpost_nft::Family;
 use signpost_plan::world::Touched;
 use signpost_plan::{NodeName, Scope, ServiceKey, Table, scope};
+use signpost_report::Severity;
 use signpost_speaker::{self as speaker, Command, Gate};
 
 use super::clock;
@@ -126,7 +127,11 @@ impl Control {
             }
             Event::Source(SourceEvent::Diagnostics(d)) => {
                 for new in d.iter().filter(|d| !self.state.source.contains(d)) {
-                    tracing::warn!("{new}");
+                    match new.severity {
+                        Severity::Error => tracing::error!("{new}"),
+                        Severity::Warning => tracing::warn!("{new}"),
+                        Severity::Note => tracing::info!("{new}"),
+                    }
                 }
                 self.state.source = d;
                 Touched::default()
@@ -137,22 +142,20 @@ impl Control {
                 Touched { all: true, ..Touched::default() }
             }
             Event::Source(SourceEvent::Failed(why)) => bail!("{why}"),
-            Event::Wire(e) => self.state.wire(e),
+            Event::Wire(e) => {
+                self.state.wire(e);
+                Touched::default()
+            }
             Event::Request(from, request) => self.request(from, request)?,
         })
     }
 
-    /// A name that no Node bears would make every endpoint a remote one.
     fn check_node(&self) -> Result<()> {
         let node = &self.state.node;
         if self.state.world.node(node).is_some() {
             return Ok(());
         }
-        let known: Vec<_> = self.state.world.nodes().map(|n| n.name.to_string()).collect();
-        if known.is_empty() {
-            bail!("no Node object is in the source: write one for `{node}`, with its InternalIP");
-        }
-        bail!("no Node is named `{node}`: --node is one of {}", known.join(", "));
+        Err(super::source::unknown(node, self.state.world.nodes().map(|n| &n.name)))
     }
 
     /// Plans what was touched: withdrawals, rules, announcements. Whether the kernel was written.
@@ -220,9 +223,11 @@ impl Control {
             let e = std::io::Error::from_raw_os_error(*errno);
             tracing::error!("Service {key}: the kernel refuses its rules: {e}");
         }
-        if let Some(e) = &outcome.trouble {
+        let trouble = outcome.trouble.as_ref().map(ToString::to_string);
+        if let Some(e) = trouble.as_ref().filter(|_| self.state.trouble != trouble) {
             tracing::error!("the rules cannot be written: {e}");
         }
+        self.state.trouble = trouble;
         forget_connections(&outcome.gone);
         let mut touched = self.state.outcome(outcome);
         if self.forward.is_certain() {

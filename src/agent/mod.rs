@@ -8,21 +8,24 @@ mod control;
 mod fault;
 mod host;
 mod inbox;
+mod kernel;
 pub(crate) mod key;
 mod outside;
 mod process;
 mod request;
+mod source;
 mod state;
 mod status;
 mod takeover;
 mod wire;
 
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use ipnet::IpNet;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -34,12 +37,13 @@ use signpost_plan::{NodeName, Scope};
 use signpost_speaker::{Config, Key, Speaker};
 
 use crate::watch::dir::Dir;
+use takeover::Sockets;
 
 /// A process that has ended closes its sockets within milliseconds.
-const PORT_PATIENCE: Duration = Duration::from_millis(500);
+const CLOSING: Duration = Duration::from_millis(500);
 
-/// How often the port is tried until then.
-const PORT_RETRY: Duration = Duration::from_millis(5);
+/// How often they are tried until then.
+const RETRY: Duration = Duration::from_millis(5);
 
 /// What a person asked for.
 pub(crate) struct Options {
@@ -59,8 +63,12 @@ pub(crate) struct Options {
 
 pub(crate) fn run(o: Options) -> Result<ExitCode> {
     log();
+    kernel::check()?;
     let dir = Dir::open(&o.source)?;
-    check_capabilities()?;
+    if o.takeover {
+        // An agent that works does not end for one that will not.
+        source::check(&o.source, &o.node)?;
+    }
     // Blocked before any thread starts, so that they reach only the descriptor.
     let mut mask = SigSet::empty();
     mask.add(Signal::SIGTERM);
@@ -69,18 +77,23 @@ pub(crate) fn run(o: Options) -> Result<ExitCode> {
     let signals = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
 
     let hold = takeover::acquire(&o.socket, o.takeover)?;
-    let mesh = open_mesh(o.mesh_port)?;
+    let (mesh, session) = match hold.from_running {
+        Some(Sockets { mesh, session }) => (Some(mesh), Some(session)),
+        None => (None, None),
+    };
+    let mesh = open_mesh(mesh, o.mesh_port)?;
+    let mesh_socket = mesh.as_fd().try_clone_to_owned().context("the mesh's socket")?;
     let mut rules =
         nf_tables::Monitor::open(Family::Ip, forward::TABLE).context("nf_tables events")?;
     let routes = route::Monitor::open().context("rtnetlink events")?;
     let table_owner = if o.table_owner { TableOwner::Auto } else { TableOwner::Off };
     let options = forward::Options { table_owner, ..forward::Options::default() };
-    let forward = match hold.session {
+    let forward = match session {
         Some(fd) => {
             let session = nf_tables::Session::from_fd(fd).context("the table's socket")?;
             Forward::with_session(session, options)?
         }
-        None => Forward::open(options)?,
+        None => open_forward(options)?,
     };
 
     rules.ignore(forward.session().portid());
@@ -118,7 +131,7 @@ pub(crate) fn run(o: Options) -> Result<ExitCode> {
         lease: detection,
         lab_faults: o.lab_faults,
         hang,
-        hold: vec![hold.lock, hold.listener.into()],
+        hold: vec![hold.lock, hold.listener.into(), mesh_socket],
         told: control::Told::default(),
         scope: Scope::default(),
         unsynced: true,
@@ -127,20 +140,37 @@ pub(crate) fn run(o: Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Binds the mesh's port. The agent before us may still be closing it: its lock goes first.
-fn open_mesh(port: u16) -> Result<wire::socket::Mesh> {
-    let deadline = std::time::Instant::now() + PORT_PATIENCE;
+/// The mesh's socket: that of the agent before us, if the port is the same.
+fn open_mesh(inherited: Option<OwnedFd>, port: u16) -> Result<wire::socket::Mesh> {
+    if let Some(mesh) = inherited.and_then(|s| wire::socket::Mesh::inherit(s, port)) {
+        return mesh.context("the mesh's socket");
+    }
+    let taken = |e: &std::io::Error| e.kind() == std::io::ErrorKind::AddrInUse;
+    patiently(|| wire::socket::Mesh::open(port), taken).map_err(|e| {
+        if !taken(&e) {
+            return anyhow!(e).context(format!("the mesh's UDP port {port}"));
+        }
+        anyhow!(
+            "UDP port {port} is taken by another program (`ss -lunp sport = :{port}` shows it): \
+             stop it, or give every node another --mesh-port"
+        )
+    })
+}
+
+fn open_forward(options: forward::Options) -> Result<Forward, forward::Error> {
+    let owned = |e: &forward::Error| matches!(e, forward::Error::OwnedByAnother);
+    patiently(|| Forward::open(options), owned)
+}
+
+/// Tries again while the agent before us may still be closing its sockets: its lock goes first.
+fn patiently<T, E>(open: impl Fn() -> Result<T, E>, busy: impl Fn(&E) -> bool) -> Result<T, E> {
+    let deadline = std::time::Instant::now() + CLOSING;
     loop {
-        match wire::socket::Mesh::open(port) {
-            Ok(mesh) => return Ok(mesh),
-            Err(e) if e.kind() != std::io::ErrorKind::AddrInUse => {
-                return Err(anyhow!(e).context(format!("the mesh's UDP port {port}")));
+        match open() {
+            Err(e) if busy(&e) && std::time::Instant::now() < deadline => {
+                std::thread::sleep(RETRY);
             }
-            Err(_) if std::time::Instant::now() < deadline => std::thread::sleep(PORT_RETRY),
-            Err(_) => bail!(
-                "UDP port {port} is taken by another program: stop it, or give every node another \
-                 --mesh-port"
-            ),
+            done => return done,
         }
     }
 }
@@ -149,7 +179,7 @@ fn open_mesh(port: u16) -> Result<wire::socket::Mesh> {
 pub(crate) fn cleanup(socket: &Path) -> Result<ExitCode> {
     use std::io::Write;
     log();
-    check_capabilities()?;
+    kernel::check_nf_tables()?;
     // A running agent would put it back.
     let _lock = takeover::acquire(socket, false)?;
     let mut out = std::io::stdout();
@@ -170,19 +200,6 @@ fn log() {
         .with_writer(std::io::stderr)
         .with_target(false)
         .try_init();
-}
-
-fn check_capabilities() -> Result<()> {
-    if let Err(e) = wire::socket::probe_raw() {
-        if e.kind() == std::io::ErrorKind::PermissionDenied {
-            bail!(
-                "the agent needs CAP_NET_RAW and CAP_NET_ADMIN: run it as root, or give the \
-                 service both capabilities"
-            );
-        }
-        return Err(e).context("a packet socket (CONFIG_PACKET)");
-    }
-    Ok(())
 }
 
 fn random() -> Result<u64> {

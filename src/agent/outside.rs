@@ -74,10 +74,9 @@ impl Outside {
             while let Some(reply) = self.inbox.next() {
                 answer(&mut clients, reply);
             }
-            if dir || self.dir.deadline().is_some_and(|d| d <= Instant::now()) {
-                if self.dir.turn(&mut tell) {
-                    tell(SourceEvent::Diagnostics(self.dir.diagnostics()));
-                }
+            let due = dir || self.dir.deadline().is_some_and(|d| d <= Instant::now());
+            if due && self.dir.turn(&mut tell) {
+                tell(SourceEvent::Diagnostics(self.dir.diagnostics()));
             }
             if listener {
                 self.accept(&mut clients, &mut next);
@@ -182,9 +181,13 @@ fn answer(clients: &mut BTreeMap<Connection, Client>, reply: Reply) {
                 let line = format!("{line}\n");
                 let data = [IoSlice::new(line.as_bytes())];
                 let fd = client.stream.as_raw_fd();
-                let _ = sendmsg::<()>(fd, &data, &rights, MsgFlags::empty(), None);
+                if sendmsg::<()>(fd, &data, &rights, MsgFlags::MSG_NOSIGNAL, None).is_ok() {
+                    std::process::exit(0);
+                }
             }
-            std::process::exit(0);
+            // The wire has taken its leave: whoever watches over this process starts it anew.
+            tracing::error!("the agent that asked to take over went away");
+            std::process::exit(1);
         }
     }
 }

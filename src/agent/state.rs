@@ -28,6 +28,8 @@ pub(crate) struct State {
     pub(crate) conflicts: BTreeMap<IpAddr, [u8; 6]>,
     /// The verdict of each address and since when it stands.
     pub(crate) verdicts: BTreeMap<IpAddr, (Verdict, jiff::Timestamp)>,
+    /// Why no rules can be written at all, if so.
+    pub(crate) trouble: Option<String>,
     /// Services whose newest rules the kernel has not acknowledged.
     pub(crate) in_flight: Vec<ServiceKey>,
     /// How long changes took from the event to the kernel's acknowledgement.
@@ -63,6 +65,7 @@ impl State {
             wrong_keys: BTreeSet::new(),
             conflicts: BTreeMap::new(),
             verdicts: BTreeMap::new(),
+            trouble: None,
             in_flight: Vec::new(),
             changes: Changes::default(),
             gates: BTreeMap::new(),
@@ -81,30 +84,29 @@ impl State {
         self.world.set_host(host)
     }
 
-    pub(crate) fn wire(&mut self, event: speaker::Event) -> Touched {
-        let mut touched = Touched::default();
+    /// News of the wire. They change who owns what, never what this node could serve.
+    pub(crate) fn wire(&mut self, event: speaker::Event) {
         match event {
             speaker::Event::Owner(a, owner) => {
                 match owner {
                     Some(n) => self.observed.owners.insert(a, n),
                     None => self.observed.owners.remove(&a),
                 };
-                touched.addresses.insert(a);
+                // What we offer stays as it is.
+                if let Some(Gate::Open { links, weight }) = self.gates.get(&a).cloned() {
+                    self.note(a, Ok(Offer { links, weight }), true);
+                }
             }
             speaker::Event::Member(n, state) => {
                 self.members.insert(n, state);
             }
-            speaker::Event::CutOff(cut) => {
-                self.observed.cut_off = cut;
-                touched.all = true;
-            }
+            speaker::Event::CutOff(cut) => self.observed.cut_off = cut,
             speaker::Event::LeaseLapsed(lapsed) => {
                 // The wire has withdrawn on its own; once this loop turns again it comes back.
                 if lapsed {
                     tracing::error!("the control loop stood still: the wire withdrew everything");
                 }
                 self.observed.lease = if lapsed { Lease::Lapsed } else { Lease::Held };
-                touched.all = true;
             }
             speaker::Event::WrongKey(from) => {
                 if self.wrong_keys.len() < WRONG_KEYS_MAX && self.wrong_keys.insert(from) {
@@ -119,7 +121,6 @@ impl State {
                 tracing::warn!("this process stood still for {} ms", gap.as_millis());
             }
         }
-        touched
     }
 
     pub(crate) fn drained(&mut self, drained: bool) -> Touched {
@@ -169,7 +170,9 @@ impl State {
             return Vec::new();
         }
         let addresses: BTreeSet<IpAddr> = if touched.all {
-            self.world.addresses().chain(self.gates.keys().copied()).collect()
+            // Also those that are nobody's any more.
+            let known = self.gates.keys().chain(self.verdicts.keys()).copied();
+            self.world.addresses().chain(known).collect()
         } else {
             touched.addresses.clone()
         };

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 use signpost_forward::Forward;
-use signpost_plan::{Verdict, diagnostics, explain};
+use signpost_plan::{Lease, Reason, Verdict, diagnostics, explain};
 use signpost_report::Diagnostic;
 use signpost_speaker::MemberState;
 
@@ -34,8 +34,19 @@ pub(crate) fn report(s: &State, forward: &Forward) -> Value {
 
 fn address(s: &State, a: IpAddr) -> Value {
     let (verdict, since) = &s.verdicts[&a];
-    let acknowledged =
-        s.observed.acknowledged.values().any(|t| t.entries.iter().any(|e| e.address == a));
+    let mut tables =
+        s.world.services_of_address(a).filter_map(|v| s.observed.acknowledged.get(&v.key));
+    let acknowledged = tables.any(|t| t.entries.iter().any(|e| e.address == a));
+    // What the wire decided on its own concerns every address that is offered.
+    let on_its_own = match (s.observed.lease, s.observed.cut_off) {
+        (Lease::Lapsed, _) => Some(Verdict::Withhold(Reason::ControlHung)),
+        (Lease::Held, true) => Some(Verdict::Withhold(Reason::CutOff)),
+        (Lease::Held, false) => None,
+    };
+    let verdict = match verdict {
+        Verdict::Own(_) | Verdict::StandBy(_) => on_its_own.as_ref().unwrap_or(verdict),
+        Verdict::Withhold(_) => verdict,
+    };
     let (word, reason, detail) = match verdict {
         Verdict::Own(_) => ("own", None, None),
         Verdict::StandBy(_) => ("standby", None, None),
@@ -108,6 +119,9 @@ fn notices(s: &State) -> Vec<String> {
              does"
                 .into(),
         );
+    }
+    if let Some(e) = &s.trouble {
+        all.push(format!("the rules cannot be written: {e}"));
     }
     for ip in &s.wrong_keys {
         all.push(format!(

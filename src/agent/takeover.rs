@@ -2,7 +2,7 @@
 //!
 //! The lock is an flock of `SOCKET.lock`: it belongs to the open file, so it moves with the
 //! descriptor and is never free in between. The netlink socket that owns the nftables table moves
-//! the same way, and so does the listening UNIX socket.
+//! the same way, and so do the mesh's socket and the listening UNIX socket.
 
 use std::fs::File;
 use std::io::{IoSliceMut, Read, Write};
@@ -24,8 +24,16 @@ pub(crate) struct Hold {
     pub(crate) lock: OwnedFd,
     /// Where status and drain are asked.
     pub(crate) listener: UnixListener,
-    /// The netlink socket that owns the table; `None`: there was no agent before us.
-    pub(crate) session: Option<OwnedFd>,
+    /// `None`: there was no agent before us.
+    pub(crate) from_running: Option<Sockets>,
+}
+
+/// The sockets of the agent before us that two cannot have at once.
+pub(crate) struct Sockets {
+    /// The mesh's: with it the port, its memberships, and what waits in it.
+    pub(crate) mesh: OwnedFd,
+    /// The netlink socket that owns the table.
+    pub(crate) session: OwnedFd,
 }
 
 /// Takes the lock, by waiting for nobody: from a running agent only when asked to.
@@ -45,7 +53,7 @@ pub(crate) fn acquire(socket: &Path, takeover: bool) -> Result<Hold> {
     match file.try_lock() {
         Ok(()) => {
             file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()))?;
-            Ok(Hold { lock: file.into(), listener: listen(socket)?, session: None })
+            Ok(Hold { lock: file.into(), listener: listen(socket)?, from_running: None })
         }
         Err(_) if takeover => from_running(socket),
         Err(_) => {
@@ -82,7 +90,7 @@ fn from_running(socket: &Path) -> Result<Hold> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.write_all(b"{\"request\":\"takeover\"}\n").with_context(context)?;
     let mut line = [0; 4096];
-    let mut rights = nix::cmsg_space!([std::os::fd::RawFd; 3]);
+    let mut rights = nix::cmsg_space!([std::os::fd::RawFd; 4]);
     let mut data = [IoSliceMut::new(&mut line)];
     let fd = stream.as_raw_fd();
     let flags = MsgFlags::MSG_CMSG_CLOEXEC;
@@ -93,12 +101,13 @@ fn from_running(socket: &Path) -> Result<Hold> {
             fds.extend(raw.into_iter().map(super::wire::socket::adopt));
         }
     }
-    let Ok([lock, listener, session]) = <[OwnedFd; 3]>::try_from(fds) else {
+    let Ok([lock, listener, mesh, session]) = <[OwnedFd; 4]>::try_from(fds) else {
         bail!("{}: it runs another version; stop it first", context())
     };
-    // Its end closes when the process ends, and with it the mesh's port.
+    // Its end closes when the process ends: it speaks no more.
     let _ = stream.read_to_end(&mut Vec::new());
     let mut file = File::from(lock.try_clone()?);
     file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()))?;
-    Ok(Hold { lock, listener: listener.into(), session: Some(session) })
+    let from_running = Some(Sockets { mesh, session });
+    Ok(Hold { lock, listener: listener.into(), from_running })
 }

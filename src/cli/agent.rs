@@ -26,7 +26,7 @@ pub(super) struct Agent {
     #[arg(long)]
     insecure_mesh: bool,
     /// The UDP port of the mesh, the same on every node
-    #[arg(long, value_name = "PORT", default_value_t = 7948)]
+    #[arg(long, value_name = "PORT", default_value_t = 7948, value_parser = clap::value_parser!(u16).range(1..))]
     mesh_port: u16,
     /// How often members say that they live, the same on every node
     #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(10..=10_000))]

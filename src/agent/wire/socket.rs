@@ -5,7 +5,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use nix::sys::socket::{
@@ -55,6 +55,17 @@ impl Mesh {
         // Members of one machine (containers without namespaces of their own) do not exist: the
         // port is ours alone, and a second process is told so.
         socket.bind(&SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port).into())?;
+        Self::over(socket, port)
+    }
+
+    /// Goes on with the socket of the agent before us; `None`: it has another port.
+    pub(crate) fn inherit(socket: OwnedFd, port: u16) -> Option<io::Result<Self>> {
+        let socket = Socket::from(socket);
+        let bound = socket.local_addr().ok()?.as_socket_ipv4()?;
+        (bound.port() == port).then(|| Self::over(socket, port))
+    }
+
+    fn over(socket: Socket, port: u16) -> io::Result<Self> {
         socket.set_multicast_loop_v4(false)?;
         socket.set_multicast_ttl_v4(1)?;
         socket.set_multicast_all_v4(false)?;
@@ -80,8 +91,15 @@ impl Mesh {
             stays
         });
         for l in links {
-            if !self.joined.contains(l) && socket.join_multicast_v4_n(&GROUP, &Index(l.0)).is_ok() {
-                self.joined.push(*l);
+            if self.joined.contains(l) {
+                continue;
+            }
+            match socket.join_multicast_v4_n(&GROUP, &Index(l.0)) {
+                Ok(()) => self.joined.push(*l),
+                // The agent before us had joined already.
+                Err(e) if e.kind() == io::ErrorKind::AddrInUse => self.joined.push(*l),
+                // Tried again with the next change of the interfaces.
+                Err(_) => {}
             }
         }
     }
