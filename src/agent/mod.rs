@@ -81,8 +81,6 @@ pub(crate) fn run(o: Options) -> Result<ExitCode> {
         Some(Sockets { mesh, session }) => (Some(mesh), Some(session)),
         None => (None, None),
     };
-    let mesh = open_mesh(mesh, o.mesh_port)?;
-    let mesh_socket = mesh.as_fd().try_clone_to_owned().context("the mesh's socket")?;
     let mut rules =
         nf_tables::Monitor::open(Family::Ip, forward::TABLE).context("nf_tables events")?;
     let routes = route::Monitor::open().context("rtnetlink events")?;
@@ -95,7 +93,8 @@ pub(crate) fn run(o: Options) -> Result<ExitCode> {
         }
         None => open_forward(options)?,
     };
-
+    let mesh = open_mesh(mesh, o.mesh_port)?;
+    let mesh_socket = mesh.as_fd().try_clone_to_owned().context("the mesh's socket")?;
     rules.ignore(forward.session().portid());
     let (control_tx, control_inbox) = inbox::inbox()?;
     let (outside_tx, outside_inbox) = inbox::inbox()?;

@@ -13,7 +13,7 @@ const FAMILIES: [Family; 2] = [Family::Ip, Family::Ip6];
 /// Deletes our tables in this thread's network namespace and nothing else; says how many there
 /// were. A table that a running process owns stays, with an error.
 pub fn cleanup() -> Result<u32, Error> {
-    clean(&mut Session::open().map_err(Error::Socket)?)
+    clean(&mut Session::open().map_err(Error::socket)?)
 }
 
 fn clean(kernel: &mut impl Kernel) -> Result<u32, Error> {

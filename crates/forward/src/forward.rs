@@ -118,7 +118,12 @@ enum Knowledge {
 impl Forward {
     /// Opens a socket in this thread's network namespace. Nothing is changed yet.
     pub fn open(options: Options) -> Result<Self, Error> {
-        Self::with_session(Session::open().map_err(Error::Socket)?, options)
+        let mut session = Session::open().map_err(Error::socket)?;
+        // The flag goes with the process: where it is, another agent runs.
+        if look(&mut session)?.is_some_and(|table| table.owner) {
+            return Err(Error::OwnedByAnother);
+        }
+        Ok(Self::over(session, options))
     }
 
     /// Takes a session that may own our table already, as of a process that hands over.
@@ -155,10 +160,14 @@ impl Forward {
 impl<K: Kernel> Forward<K> {
     /// Over any kernel. It is read once, so that what would fail later fails now.
     pub fn with_kernel(mut kernel: K, options: Options) -> Result<Self, Error> {
+        look(&mut kernel)?;
+        Ok(Self::over(kernel, options))
+    }
+
+    fn over(kernel: K, options: Options) -> Self {
         let guards = options.protection != Protection::None;
         let layout = Layout { family: Family::Ip, guards };
-        kernel.read(layout.family, TABLE).map_err(Error::reading)?;
-        Ok(Self {
+        Self {
             kernel,
             plane: Plane::new(layout),
             ownership: match options.table_owner {
@@ -171,7 +180,7 @@ impl<K: Kernel> Forward<K> {
             edits: Edits::default(),
             knowledge: Knowledge::Unsynced,
             held: false,
-        })
+        }
     }
 
     /// Makes these tables the only ones. What the kernel has already of them stays untouched, so a
@@ -343,9 +352,13 @@ impl<K: Kernel> Forward<K> {
                     self.knowledge = known;
                     let origin = |index: usize| first.origins.get(index).copied().flatten();
                     let origins = refusals.iter().map(|r| (origin(r.index), r.errno));
-                    return self.refused(origins.collect(), found.is_some());
+                    let refused = self.refused(origins.collect(), found.is_some());
+                    let why = CommitError::Refused(refusals);
+                    return refused.map_err(|e| e.explained(family, &first.changes, &why));
                 }
-                Err(CommitError::RefusedWhole { errno }) => return Err(Error::refused(errno)),
+                Err(why @ CommitError::RefusedWhole { errno }) => {
+                    return Err(Error::refused(errno).explained(family, &first.changes, &why));
+                }
                 Err(error @ (CommitError::NoAck | CommitError::Io(_))) => {
                     return Err(Error::Unacknowledged(error));
                 }
@@ -412,6 +425,12 @@ impl<K: Kernel> Forward<K> {
             [(Some(_), _), ..] => Ok(Committed::Refused(services)),
         }
     }
+}
+
+/// Our table as it is, without its elements.
+fn look(kernel: &mut impl Kernel) -> Result<Option<signpost_nft::Table>, Error> {
+    let found = kernel.read(Family::Ip, TABLE).map_err(Error::reading)?;
+    Ok(found.map(|(table, _)| table))
 }
 
 enum Committed {

@@ -17,6 +17,7 @@ mod mend;
 mod paper;
 mod part;
 mod plane;
+mod probe;
 
 pub use cleanup::cleanup;
 pub use diff::{Member, Op, diff};
@@ -27,3 +28,4 @@ pub use kernel::Kernel;
 pub use layout::TABLE;
 pub use paper::Paper;
 pub use part::{Endpoint, Frontend, Lane, Part, Slots, Target, render};
+pub use probe::probe;

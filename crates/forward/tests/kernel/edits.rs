@@ -139,10 +139,8 @@ fn the_kernel_refuses_other_peoples_edits() {
         assert!(!done && said.contains("Operation not permitted"), "{edit}: {said}");
     }
     // Another process of ours as well, and it says why.
-    let mut second = start(&bed, Options::default());
-    let outcome = second.sync(Vec::new(), &Bed::scope());
-    let trouble = outcome.trouble.unwrap().to_string();
-    assert!(trouble.contains("another process"), "{trouble}");
+    let second = bed.inside("node", || Forward::open(Options::default()).unwrap_err());
+    assert!(second.to_string().contains("another process"), "{second}");
     let error = bed.inside("node", cleanup).unwrap_err().to_string();
     assert!(error.contains("another process"), "{error}");
     // The table outlives its owner, and can be cleaned up then.
