@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use signpost_forward::Forward;
 use signpost_plan::{Lease, Reason, Verdict, diagnostics, explain};
@@ -10,14 +11,17 @@ use signpost_speaker::MemberState;
 
 use super::state::{State, mac_text};
 
-pub(crate) fn report(s: &State, forward: &Forward) -> Value {
-    json!({
-        "node": s.node.to_string(),
-        "version": env!("CARGO_PKG_VERSION"),
-        "drained": s.observed.drained,
-        "members": members(s),
-        "addresses": s.verdicts.keys().map(|a| address(s, *a)).collect::<Vec<_>>(),
-        "rules": {
+/// The whole report as one line. Ten thousand addresses are written one after the other: as one tree
+/// they would take more memory than everything else.
+pub(crate) fn report(s: &State, forward: &Forward) -> String {
+    let found = diagnostics(&s.world);
+    let report = Report {
+        node: s.node.to_string(),
+        version: env!("CARGO_PKG_VERSION"),
+        drained: s.observed.drained,
+        members: members(s),
+        addresses: Each(|| s.verdicts.keys().map(|a| address(s, *a))),
+        rules: json!({
             "services": s.observed.acknowledged.len(),
             "refused": refused(s),
             "changes": s.changes.count,
@@ -25,11 +29,32 @@ pub(crate) fn report(s: &State, forward: &Forward) -> Value {
             "last_change_us": s.changes.last.as_micros(),
             "table_flags": if forward.is_owner() { "owner,persist" } else { "" },
             "in_flight": s.in_flight.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        },
-        "notices": notices(s),
-        "diagnostics":
-            s.source.iter().chain(&diagnostics(&s.world)).map(diagnostic).collect::<Vec<_>>(),
-    })
+        }),
+        notices: notices(s),
+        diagnostics: Each(|| s.source.iter().chain(&found).map(diagnostic)),
+    };
+    serde_json::to_string(&report).expect("maps have string keys, and no writer can fail")
+}
+
+#[derive(Serialize)]
+struct Report<A, D> {
+    node: String,
+    version: &'static str,
+    drained: bool,
+    members: Vec<Value>,
+    addresses: A,
+    rules: Value,
+    notices: Vec<String>,
+    diagnostics: D,
+}
+
+/// A list that is made while it is written.
+struct Each<F>(F);
+
+impl<I: Iterator<Item = Value>, F: Fn() -> I> Serialize for Each<F> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_seq((self.0)())
+    }
 }
 
 fn address(s: &State, a: IpAddr) -> Value {

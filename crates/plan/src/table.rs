@@ -66,8 +66,9 @@ impl Entry {
 
 /// The table of one Service on one node, or `None` where nothing is programmed for it.
 ///
-/// An address counts once it lies in a pool and is no node's own, whatever its `ipMode`. Of two Services with the same
-/// address, protocol and port only the first by [`Service::precedes`] has the entry.
+/// An address counts once it lies in a pool and is no node's own, whatever its `ipMode`. Of two
+/// Services with the same address, protocol and port only the first by [`Service::precedes`] has the
+/// entry.
 pub fn table(w: &World, s: &ServiceKey, node: &NodeName) -> Option<Table> {
     let service = w.service(s).filter(|s| s.is_programmed())?;
     let mut entries = Vec::new();
@@ -77,6 +78,8 @@ pub fn table(w: &World, s: &ServiceKey, node: &NodeName) -> Option<Table> {
         }
     }
     entries.sort_by_key(|e: &Entry| (e.address, e.protocol, e.port));
+    // Thousands of these stay in memory.
+    entries.shrink_to_fit();
     (!entries.is_empty()).then(|| Table { service: s.clone(), entries })
 }
 
