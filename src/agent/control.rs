@@ -97,6 +97,7 @@ impl Control {
                 self.state.note_change(clock::now().since(woken));
             }
             self.watch_rules()?;
+            self.state.end_turn();
         }
     }
 

@@ -32,6 +32,8 @@ pub(crate) struct State {
     pub(crate) trouble: Option<String>,
     /// Services whose newest rules the kernel has not acknowledged.
     pub(crate) in_flight: Vec<ServiceKey>,
+    /// How many verdicts changed in this turn.
+    noted: usize,
     /// How long changes took from the event to the kernel's acknowledgement.
     pub(crate) changes: Changes,
     /// What the wire was told last.
@@ -67,6 +69,7 @@ impl State {
             verdicts: BTreeMap::new(),
             trouble: None,
             in_flight: Vec::new(),
+            noted: 0,
             changes: Changes::default(),
             gates: BTreeMap::new(),
         }
@@ -94,7 +97,7 @@ impl State {
                 };
                 // What we offer stays as it is.
                 if let Some(Gate::Open { links, weight }) = self.gates.get(&a).cloned() {
-                    self.note(a, Ok(Offer { links, weight }), true);
+                    self.note(a, Ok(Offer { links, weight }));
                 }
             }
             speaker::Event::Member(n, state) => {
@@ -177,10 +180,9 @@ impl State {
             touched.addresses.clone()
         };
         let mut orders = Vec::new();
-        let mut noted = 0;
         for a in addresses {
             let offer = eligible(&self.world, &self.observed, a);
-            noted += usize::from(self.note(a, offer.clone(), noted < NOTES_MAX));
+            self.note(a, offer.clone());
             let gate = match offer {
                 Ok(offer) => Gate::Open { links: offer.links, weight: offer.weight },
                 Err(_) => Gate::Shut,
@@ -192,9 +194,6 @@ impl State {
                 };
                 orders.push((a, gate));
             }
-        }
-        if let Some(more) = noted.checked_sub(NOTES_MAX).filter(|n| *n > 0) {
-            tracing::info!("and {more} addresses more: see `signpost status`");
         }
         orders.sort_by_key(|(a, g)| (*g != Gate::Shut, *a));
         orders
@@ -229,16 +228,26 @@ impl State {
         self.gates.keys().copied().collect()
     }
 
-    /// Remembers when the verdict of an address changed, and logs it if asked to. Whether it did.
-    fn note(&mut self, a: IpAddr, offer: Result<Offer, Reason>, log: bool) -> bool {
+    /// A turn of the control loop is over: says of how many addresses it did not log the verdict.
+    pub(crate) fn end_turn(&mut self) {
+        let noted = std::mem::take(&mut self.noted);
+        if noted > NOTES_MAX {
+            tracing::info!("and {} addresses more: see `signpost status`", noted - NOTES_MAX);
+        }
+    }
+
+    /// Remembers when the verdict of an address changed.
+    fn note(&mut self, a: IpAddr, offer: Result<Offer, Reason>) {
         let new = decide(&self.world, &self.observed, a, offer);
         if new == Verdict::Withhold(Reason::NoService) {
-            return self.verdicts.remove(&a).is_some();
+            self.verdicts.remove(&a);
+            return;
         }
         if self.verdicts.get(&a).is_some_and(|(old, _)| *old == new) {
-            return false;
+            return;
         }
-        if log {
+        self.noted += 1;
+        if self.noted <= NOTES_MAX {
             match &new {
                 Verdict::Own(_) => tracing::info!("{a}: ours"),
                 Verdict::StandBy(n) => tracing::info!("{a}: {n} has it"),
@@ -246,7 +255,6 @@ impl State {
             }
         }
         self.verdicts.insert(a, (new, jiff::Timestamp::now()));
-        true
     }
 }
 
