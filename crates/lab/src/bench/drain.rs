@@ -14,7 +14,7 @@ const RUNS: usize = 10;
 /// Measures it; the baseline is a pulled cable.
 pub fn drain(name: &LabName, program: PathBuf) -> Result<Vec<Figure>, Error> {
     let mut lab = two_of_three(name, program, &["--preempt-delay-ms", "600000"])?;
-    let (mut lost, mut sent) = ([0, 0], [0, 0]);
+    let (mut lost, mut sent, mut cut) = ([0, 0], [0, 0], 0);
     for _ in 0..RUNS {
         let owner = settled(&lab)?;
         let mut watch = Watch::start(&lab)?;
@@ -23,6 +23,7 @@ pub fn drain(name: &LabName, program: PathBuf) -> Result<Vec<Figure>, Error> {
         let (udp, tcp) = watch.stop()?;
         lost = [lost[0] + udp.lost, lost[1] + tcp.lost];
         sent = [sent[0] + udp.sent, sent[1] + tcp.sent];
+        cut += tcp.cut;
         lab.ask(&owner, &json!({"request": "undrain"}))?;
     }
     let owner = settled(&lab)?;
@@ -40,5 +41,7 @@ pub fn drain(name: &LabName, program: PathBuf) -> Result<Vec<Figure>, Error> {
                 "a pulled cable's share",
             )
     });
-    Ok(figures.collect())
+    let what = "connections established at the instant of a move, and reset";
+    let instant = Figure::new(what, format!("{cut} of {}", sent[1]));
+    Ok(figures.chain([instant]).collect())
 }

@@ -92,4 +92,8 @@ pub(super) fn losses(act: &mut Act, udp: &Report, tcp: &Report, none: bool) {
             !none || report.lost == 0,
         );
     }
+    if tcp.cut > 0 {
+        let what = "connections established at that instant, and reset".to_owned();
+        act.row([what, format!("{} of {}", tcp.cut, tcp.sent), "counted".to_owned()], true);
+    }
 }

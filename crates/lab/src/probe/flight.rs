@@ -73,6 +73,8 @@ pub(super) struct Flight {
     pub(super) socket: Socket,
     target: Target,
     connected: bool,
+    /// The handshake was done, and a reset came after it.
+    pub(super) cut: bool,
     bytes: Vec<u8>,
     pub(super) outcome: Option<Outcome>,
 }
@@ -87,7 +89,7 @@ impl Flight {
         let socket = Socket::new(Domain::IPV4, kind.nonblocking(), protocol)?;
         setsockopt(&socket, sockopt::Ipv4RecvErr, &true)?;
         let mut flight =
-            Self { socket, target, connected: false, bytes: Vec::new(), outcome: None };
+            Self { socket, target, connected: false, cut: false, bytes: Vec::new(), outcome: None };
         let to = SocketAddr::from((target.address, target.port));
         match flight.socket.connect(&to.into()) {
             Err(e) if e.raw_os_error() == Some(Errno::EINPROGRESS as i32) => {}
@@ -169,7 +171,10 @@ impl Flight {
                 Outcome::Refused(cause.unwrap_or(Cause::Reset))
             }
             Errno::ECONNREFUSED => Outcome::Refused(cause.unwrap_or(Cause::Local)),
-            Errno::ECONNRESET => Outcome::Refused(Cause::Reset),
+            Errno::ECONNRESET => {
+                self.cut = true;
+                Outcome::Refused(Cause::Reset)
+            }
             Errno::EHOSTUNREACH | Errno::ENETUNREACH => {
                 Outcome::Unreachable(cause.unwrap_or(Cause::Local))
             }

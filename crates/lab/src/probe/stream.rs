@@ -42,6 +42,9 @@ pub struct Report {
     pub sent: usize,
     /// How many were not answered.
     pub lost: usize,
+    /// TCP: how many more were established and reset before the answer came, as every connection is
+    /// that was established before a move.
+    pub cut: usize,
     /// The longest gap: from the last answered probe before to the first answered one after it.
     pub outage_ms: f64,
     /// How often each pod answered.
@@ -52,6 +55,7 @@ pub struct Report {
 struct Sent {
     at: Duration,
     pod: Option<String>,
+    cut: bool,
 }
 
 impl Stream {
@@ -109,7 +113,8 @@ fn report(sent: &[Sent], every: Duration) -> Report {
     }
     Report {
         sent: sent.len(),
-        lost: sent.iter().filter(|p| p.pod.is_none()).count(),
+        lost: sent.iter().filter(|p| p.pod.is_none() && !p.cut).count(),
+        cut: sent.iter().filter(|p| p.cut).count(),
         outage_ms: (outage.as_secs_f64() * 10_000.0).round() / 10.0,
         pods,
     }
@@ -142,7 +147,7 @@ fn datagrams(to: SocketAddr, every: Duration, stop: &Receiver<()>) -> std::io::R
             if (&*socket).write(word.as_bytes()).is_err() {
                 let _ = (&*socket).write(word.as_bytes());
             }
-            sent.push(Sent { at: now, pod: None });
+            sent.push(Sent { at: now, pod: None, cut: false });
             continue;
         }
         let mut fds: Vec<PollFd<'_>> =
@@ -177,7 +182,7 @@ fn connections(target: Target, every: Duration, stop: &Receiver<()>) -> std::io:
         let due = every * u32::try_from(sent.len()).unwrap_or(u32::MAX);
         if !end && now >= due {
             open.push((sent.len(), now, Flight::start(target)?));
-            sent.push(Sent { at: now, pod: None });
+            sent.push(Sent { at: now, pod: None, cut: false });
             continue;
         }
         let mut fds: Vec<PollFd<'_>> =
@@ -194,7 +199,10 @@ fn connections(target: Target, every: Duration, stop: &Receiver<()>) -> std::io:
                 sent[*n].pod = Some(pod);
                 false
             }
-            Some(_) => false,
+            Some(_) => {
+                sent[*n].cut = flight.cut;
+                false
+            }
             None => now - *since < CONNECT,
         });
     }
@@ -209,6 +217,7 @@ mod tests {
             .map(|(ms, answered)| Sent {
                 at: Duration::from_millis(*ms),
                 pod: answered.then(|| "a1".to_owned()),
+                cut: false,
             })
             .collect()
     }
