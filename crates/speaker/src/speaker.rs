@@ -64,7 +64,7 @@ impl Speaker {
             None => self.mesh.listen(now),
             Some(due) if now.since(due) >= self.config.stall_limit() => {
                 self.resumed_at = now;
-                self.mesh.stalled(now);
+                self.mesh.stalled(now, now.since(due));
                 self.out.event(Event::Stalled(now.since(due)));
             }
             Some(_) => {}

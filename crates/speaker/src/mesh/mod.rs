@@ -116,7 +116,7 @@ impl Mesh {
 
     /// We stood still. What we own is still ours if nobody else claims it, but is not answered for
     /// until everybody who was alive has been heard again.
-    pub(crate) fn stalled(&mut self, now: Instant) {
+    pub(crate) fn stalled(&mut self, now: Instant, deaf: Duration) {
         if self.listen.is_none_or(|l| l.stalled) {
             let until = now + self.config.detection();
             self.listen = Some(Listen { since: now, until, stalled: true });
@@ -126,13 +126,13 @@ impl Mesh {
             match m.state {
                 MemberState::Alive | MemberState::Suspect => {
                     m.awaited = true;
-                    // It was not silent, we were deaf.
-                    m.last_heard = m.last_heard.max(now);
+                    // It was not silent, we were deaf: that time does not count.
+                    m.last_heard = now.min(m.last_heard + deaf);
                 }
                 MemberState::Away | MemberState::NeverHeard | MemberState::Dead => {}
             }
         }
-        self.gateway_heard = self.gateway_heard.map(|t| t.max(now));
+        self.gateway_heard = self.gateway_heard.map(|t| now.min(t + deaf));
         self.judge_at = now;
         self.addresses.touch_all();
     }
