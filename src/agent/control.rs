@@ -16,7 +16,7 @@ use signpost_nft::Family;
 use signpost_plan::world::Touched;
 use signpost_plan::{NodeName, Scope, ServiceKey, Table, scope};
 use signpost_report::Severity;
-use signpost_speaker::{self as speaker, Command, Gate};
+use signpost_speaker::{self as speaker, Command, Gate, Instant};
 
 use super::clock;
 use super::fault::Hang;
@@ -93,9 +93,7 @@ impl Control {
             if !changed.is_empty() {
                 touched.merge(self.read_host());
             }
-            if self.turn(&touched) {
-                self.state.note_change(clock::now().since(woken));
-            }
+            self.turn(&touched, woken);
             self.watch_rules()?;
             self.state.end_turn();
         }
@@ -159,11 +157,11 @@ impl Control {
         Err(super::source::unknown(node, self.state.world.nodes().map(|n| &n.name)))
     }
 
-    /// Plans what was touched: withdrawals, rules, announcements. Whether the kernel was written.
-    fn turn(&mut self, touched: &Touched) -> bool {
+    /// Plans what was touched: withdrawals, rules, announcements.
+    fn turn(&mut self, touched: &Touched, woken: Instant) {
         // What the kernel has not acknowledged yet is tried again each turn.
         if !self.state.complete || (touched.is_empty() && !self.unfinished()) {
-            return false;
+            return;
         }
         if touched.scope || touched.all {
             self.scope = scope(&self.state.world);
@@ -180,13 +178,14 @@ impl Control {
         let first = std::mem::take(&mut self.unsynced);
         let outcome =
             if first { self.sync(wanted) } else { self.forward.apply(wanted, &self.scope) };
-        let written = outcome.transactions > 0;
+        if outcome.transactions > 0 {
+            self.state.note_change(clock::now().since(woken));
+        }
         self.absorb_outcome(outcome);
         self.renew_lease();
         if first {
             process::give_back();
         }
-        written
     }
 
     /// The first complete set of tables: what a former process left and is not in it goes.
