@@ -2,6 +2,7 @@
 
 mod addresses;
 pub(crate) mod auth;
+mod listen;
 mod members;
 mod ownership;
 mod packet;
@@ -20,6 +21,7 @@ use signpost_plan::NodeName;
 use siphasher::sip::SipHasher24;
 
 use self::addresses::{AddressId, Addresses};
+use self::listen::Listen;
 use self::members::{MemberId, Members, Window};
 pub(crate) use self::ownership::Change;
 use self::packet::{Body, Entry, Header, Message, Refused};
@@ -67,15 +69,6 @@ pub(crate) struct Mesh {
     strangers: BTreeMap<IpAddr, Instant>,
 }
 
-/// We own nothing new until we know what the others own.
-#[derive(Clone, Copy, Debug)]
-struct Listen {
-    since: Instant,
-    until: Instant,
-    /// After a standstill, not at the start.
-    stalled: bool,
-}
-
 impl Mesh {
     pub(crate) fn new(config: Config) -> Self {
         Self {
@@ -105,40 +98,6 @@ impl Mesh {
             leaving: false,
             strangers: BTreeMap::new(),
         }
-    }
-
-    /// Claims nothing until the others were heard.
-    pub(crate) fn listen(&mut self, now: Instant) {
-        let until = now + self.config.interval * (u32::from(self.config.multiplier) + 1);
-        self.listen = Some(Listen { since: now, until, stalled: false });
-        self.heartbeat_at = now;
-    }
-
-    /// We stood still. What we own is still ours if nobody else claims it, but is not answered for
-    /// until everybody who was alive has been heard again.
-    pub(crate) fn stalled(&mut self, now: Instant, deaf: Duration) {
-        if self.listen.is_none_or(|l| l.stalled) {
-            let until = now + self.config.detection();
-            self.listen = Some(Listen { since: now, until, stalled: true });
-        }
-        self.heartbeat_at = now;
-        for m in self.members.iter_mut() {
-            match m.state {
-                MemberState::Alive | MemberState::Suspect => {
-                    m.awaited = true;
-                    // It was not silent, we were deaf: that time does not count.
-                    m.last_heard = now.min(m.last_heard + deaf);
-                }
-                MemberState::Away | MemberState::NeverHeard | MemberState::Dead => {}
-            }
-        }
-        self.gateway_heard = self.gateway_heard.map(|t| now.min(t + deaf));
-        self.judge_at = now;
-        self.addresses.touch_all();
-    }
-
-    pub(crate) fn listening(&self) -> bool {
-        self.listen.is_some()
     }
 
     pub(crate) fn cut_off(&self) -> bool {
@@ -479,31 +438,6 @@ impl Mesh {
         let heartbeat = if self.leaving { Instant(Duration::MAX) } else { self.heartbeat_at };
         let unsent = self.unsent_since.unwrap_or(Instant(Duration::MAX));
         heartbeat.min(unsent).min(self.judge_at).min(listen).min(recheck)
-    }
-
-    fn end_listening(&mut self, now: Instant) {
-        let Some(listen) = self.listen else { return };
-        let known = if listen.stalled {
-            self.members.iter().all(|(_, m)| !m.awaited || !m.lives())
-                && self.members.iter().all(|(_, m)| !m.lives() || m.synced())
-        } else {
-            let heard = |m: &members::Member| {
-                m.listed.is_none() || (m.state == MemberState::Alive && m.synced())
-            };
-            self.listed && self.alive > 0 && self.members.iter().all(|(_, m)| heard(m))
-        };
-        if known || now >= listen.until {
-            self.listen = None;
-            for m in self.members.iter_mut() {
-                m.awaited = false;
-            }
-            self.heartbeat_at = now;
-            if listen.stalled {
-                self.changes
-                    .extend(self.addresses.iter().filter(|a| a.owned).map(|a| Change::Kept(a.ip)));
-            }
-            self.addresses.touch_all();
-        }
     }
 
     /// Whether an Ethernet address is a living member's.
