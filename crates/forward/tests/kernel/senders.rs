@@ -130,12 +130,15 @@ fn ping_is_answered() {
 
 #[test]
 fn what_others_translate_is_left_alone() {
-    let (bed, _forward) = served();
+    let (bed, mut forward) = served();
     let ruleset = "table ip other { chain p { type nat hook prerouting priority dstnat; \
                    tcp dport 8888 dnat to 198.19.1.5:8080; }; }";
     bed.run("node", &format!("nft '{ruleset}'"));
-    let seen = bed.inside("client", || tcp(&format!("{NODE}:8888")));
-    assert_eq!(seen, Ok(format!("a {CLIENT}")));
+    let theirs = || bed.inside("client", || tcp(&format!("{NODE}:8888")));
+    assert_eq!(theirs(), Ok(format!("a {CLIENT}")));
+    // The same pod when it serves nothing of ours.
+    forward.sync(vec![cluster("remote", "203.0.113.6", &[there(R)])], &Bed::scope());
+    assert_eq!(theirs(), Ok(format!("a {CLIENT}")));
 }
 
 /// A connection that was asked for and has no answer yet.
