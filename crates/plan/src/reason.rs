@@ -72,7 +72,7 @@ impl Reason {
     }
 }
 
-/// One sentence; [`crate::explain`] tells the names of what it is about.
+/// One sentence; [`crate::explain()`] tells the names of what it is about.
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -14,7 +14,7 @@ pub struct Touched {
     pub addresses: BTreeSet<IpAddr>,
     /// Every table and verdict may differ (a pool, this node, this host).
     pub all: bool,
-    /// [`crate::scope`] may differ.
+    /// [`crate::scope()`] may differ.
     pub scope: bool,
 }
 
