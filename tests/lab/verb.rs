@@ -65,9 +65,11 @@ pub(crate) fn a_killed_demo_does_not_hinder_the_next() {
     assert!(second.contains("up already"), "one that runs is not ended: {second}");
     first.kill().unwrap();
     first.wait().unwrap();
+    // Open, so that no other file gets its number.
+    let lock = std::fs::File::open(&state).unwrap();
+    let before = lock.metadata().unwrap().ino();
     let mut third = demo().spawn().unwrap();
     // It built its own: the lock is another file.
-    let before = std::fs::metadata(&state).unwrap().ino();
     while std::fs::metadata(&state).map_or(before, |m| m.ino()) == before
         && third.try_wait().unwrap().is_none()
     {
