@@ -22,6 +22,9 @@ const ENDPOINTS: u8 = 10;
 const MANY: u16 = 10_000;
 const FEW: u16 = 1_000;
 
+/// Where the endpoints of [`yaml`] lie.
+const PODS: &str = "10.128.0.0/12";
+
 /// One change after the other; enough for a p99.
 const CHANGES: u16 = 300;
 
@@ -121,7 +124,9 @@ pub fn change(name: &LabName, program: PathBuf) -> Result<Vec<Figure>, Error> {
 fn crowded(name: &LabName, program: PathBuf, count: u16) -> Result<Scoped, Error> {
     let mut topology = Topology::of_nodes(1);
     topology.pool = "10.64.0.0-10.64.255.255".to_owned();
-    let options = Options { program, agents: false, agent_args: Vec::new() };
+    // As a cluster's `podCIDRs` say it: endpoints outside all ranges are pods one by one.
+    let agent_args = ["--pod-cidr", PODS].map(str::to_owned).into();
+    let options = Options { program, agents: false, agent_args };
     let mut lab = Scoped::up(name, topology, options)?;
     for n in 0..count {
         lab.write_manifest(&file(n), &yaml(n, ENDPOINTS))?;
