@@ -83,17 +83,20 @@ impl Control {
             if self.signals.read_signal().context("signalfd")?.is_some() {
                 return self.leave();
             }
-            let woken = clock::now();
             let mut touched = Touched::default();
+            let mut changed = None;
             self.inbox.silence();
             while let Some(event) = self.inbox.next() {
+                if let Event::Source(SourceEvent::Changes(_) | SourceEvent::Complete) = event {
+                    changed.get_or_insert_with(clock::now);
+                }
                 touched.merge(self.absorb(event)?);
             }
-            let changed = self.routes.drain().context("rtnetlink events")?;
-            if !changed.is_empty() {
+            let links = self.routes.drain().context("rtnetlink events")?;
+            if !links.is_empty() {
                 touched.merge(self.read_host());
             }
-            self.turn(&touched, woken);
+            self.turn(&touched, changed);
             self.watch_rules()?;
             self.state.end_turn();
         }
@@ -158,7 +161,7 @@ impl Control {
     }
 
     /// Plans what was touched: withdrawals, rules, announcements.
-    fn turn(&mut self, touched: &Touched, woken: Instant) {
+    fn turn(&mut self, touched: &Touched, changed: Option<Instant>) {
         // What the kernel has not acknowledged yet is tried again each turn.
         if !self.state.complete || (touched.is_empty() && !self.unfinished()) {
             return;
@@ -178,8 +181,8 @@ impl Control {
         let first = std::mem::take(&mut self.unsynced);
         let outcome =
             if first { self.sync(wanted) } else { self.forward.apply(wanted, &self.scope) };
-        if outcome.transactions > 0 {
-            self.state.note_change(clock::now().since(woken));
+        if let Some(changed) = changed.filter(|_| outcome.transactions > 0) {
+            self.state.note_change(clock::now().since(changed));
         }
         self.absorb_outcome(outcome);
         self.renew_lease();
