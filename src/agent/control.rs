@@ -60,6 +60,10 @@ pub(crate) struct Control {
     pub(crate) told: Told,
     /// Who is a pod here, as the kernel was told.
     pub(crate) scope: Scope,
+    /// The interfaces could not be read when they changed.
+    pub(crate) host_stale: bool,
+    /// Others' edits of our rules are not heard any more.
+    pub(crate) deaf: bool,
     /// No complete set of tables was given to the kernel yet.
     pub(crate) unsynced: bool,
 }
@@ -93,11 +97,14 @@ impl Control {
                 touched.merge(self.absorb(event)?);
             }
             let links = self.routes.drain().context("rtnetlink events")?;
-            if !links.is_empty() {
+            if !links.is_empty() || std::mem::take(&mut self.host_stale) {
                 touched.merge(self.read_host());
             }
             self.turn(&touched, changed);
             self.watch_rules()?;
+            if self.deaf {
+                bail!("nf_tables events cannot be listened to any more");
+            }
             self.state.end_turn();
         }
     }
@@ -122,11 +129,10 @@ impl Control {
     }
 
     fn absorb(&mut self, event: Event) -> Result<Touched> {
+        // Each is bounded work; many of them together must not look like a loop that hangs.
+        self.renew_lease();
         Ok(match event {
-            Event::Source(SourceEvent::Changes(changes)) => {
-                self.renew_lease();
-                self.state.changes(changes)
-            }
+            Event::Source(SourceEvent::Changes(changes)) => self.state.changes(changes),
             Event::Source(SourceEvent::Diagnostics(d)) => {
                 for new in d.iter().filter(|d| !self.state.source.contains(d)) {
                     match new.severity {
@@ -202,9 +208,15 @@ impl Control {
         if paused {
             let resumed = self.rules.resume();
             let own = before.map(|b| b.wrapping_add(outcome.transactions));
+            if resumed.is_err() {
+                self.deaf = true;
+            }
             if resumed.is_err() || self.generation() != own {
                 let again = self.forward.read_and_diff();
                 outcome.acknowledged.extend(again.acknowledged);
+                outcome.refused.extend(again.refused);
+                outcome.gone.extend(again.gone);
+                outcome.transactions += again.transactions;
                 outcome.in_flight = again.in_flight;
                 outcome.trouble = again.trouble;
             }
@@ -218,10 +230,11 @@ impl Control {
 
     /// Whether the kernel still lacks something that it should have.
     fn unfinished(&self) -> bool {
-        !self.state.in_flight.is_empty() || !self.state.observed.damaged.is_empty()
+        let doubtful = !self.unsynced && !self.forward.is_certain();
+        doubtful || !self.state.in_flight.is_empty() || !self.state.observed.damaged.is_empty()
     }
 
-    fn absorb_outcome(&mut self, outcome: Outcome) {
+    fn absorb_outcome(&mut self, mut outcome: Outcome) {
         for (key, errno) in &outcome.refused {
             let e = std::io::Error::from_raw_os_error(*errno);
             tracing::error!("Service {key}: the kernel refuses its rules: {e}");
@@ -231,13 +244,17 @@ impl Control {
             tracing::error!("the rules cannot be written: {e}");
         }
         self.state.trouble = trouble;
-        forget_connections(&outcome.gone);
+        let gone = std::mem::take(&mut outcome.gone);
         let mut touched = self.state.outcome(outcome);
         if self.forward.is_certain() {
             touched.addresses.append(&mut self.state.observed.damaged);
         }
         let orders = self.state.gates(&touched);
         self.gates(orders);
+        // After the announcements: a table of many connections takes long to look through.
+        self.renew_lease();
+        forget_connections(&gone);
+        self.renew_lease();
     }
 
     fn gates(&self, orders: Vec<(std::net::IpAddr, Gate)>) {
@@ -251,8 +268,9 @@ impl Control {
         match super::host::read() {
             Ok(host) => self.state.host(host),
             Err(e) => {
-                // What was known stays; the next event reads again.
-                tracing::error!("cannot read the interfaces: {e}");
+                // What was known stays until the next turn, which reads again.
+                tracing::error!("cannot read the interfaces: {e:#}");
+                self.host_stale = true;
                 Touched::default()
             }
         }
@@ -289,11 +307,11 @@ impl Control {
             // Events were lost, which is no sign that rules were: read, and mend what differs.
             tracing::warn!("nf_tables events were lost: reading the table");
         } else {
+            self.state.observed.damaged.extend(damaged.iter().copied());
             tracing::warn!("somebody edited table `signpost`: repairing the rules of {damaged:?}");
             let orders = self.state.repairing(&damaged, clock::now() + REPAIR_PATIENCE);
             self.gates(orders);
         }
-        self.state.observed.damaged.extend(damaged);
         let outcome = self.forward.repair(&damage);
         self.absorb_outcome(outcome);
         Ok(())

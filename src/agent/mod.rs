@@ -133,6 +133,8 @@ pub(crate) fn run(o: Options) -> Result<ExitCode> {
         hold: vec![hold.lock, hold.listener.into(), mesh_socket],
         told: control::Told::default(),
         scope: Scope::default(),
+        host_stale: false,
+        deaf: false,
         unsynced: true,
     }
     .run()?;

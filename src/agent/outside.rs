@@ -97,7 +97,9 @@ impl Outside {
             PollFd::new(self.listener.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.inbox.as_fd(), PollFlags::POLLIN),
         ];
-        fds.extend(clients.values().map(|c| {
+        // Who waits for control's answer has nothing more to say.
+        let talking = clients.values().filter(|c| !c.asked || !c.reply.is_empty());
+        fds.extend(talking.map(|c| {
             let wanted = if c.reply.is_empty() { PollFlags::POLLIN } else { PollFlags::POLLOUT };
             PollFd::new(c.stream.as_fd(), wanted)
         }));
@@ -132,9 +134,14 @@ impl Client {
                 Err(e) => e.kind() == io::ErrorKind::WouldBlock,
             };
         }
+        if self.asked {
+            return true;
+        }
         let mut buffer = [0; REQUEST_MAX];
         loop {
             match self.stream.read(&mut buffer) {
+                // It may have asked before it closed its half.
+                Ok(0) if self.request.contains(&b'\n') => break,
                 Ok(0) => return false,
                 Ok(n) => self.request.extend_from_slice(&buffer[..n]),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
@@ -145,20 +152,18 @@ impl Client {
             }
         }
         let Some(end) = self.request.iter().position(|b| *b == b'\n') else { return true };
-        if !self.asked {
-            self.asked = true;
-            match serde_json::from_slice::<Request>(&self.request[..end]) {
-                Ok(request) => {
-                    if request == (Request::Fault { fault: Fault::ReleaseControl }) {
-                        // Not by an event: the loop that should take it is the one that hangs.
-                        hang.set(false);
-                    }
-                    control.send(Event::Request(id, request));
+        self.asked = true;
+        match serde_json::from_slice::<Request>(&self.request[..end]) {
+            Ok(request) => {
+                if request == (Request::Fault { fault: Fault::ReleaseControl }) {
+                    // Not by an event: the loop that should take it is the one that hangs.
+                    hang.set(false);
                 }
-                Err(e) => {
-                    let e = serde_json::json!({ "error": format!("no such request: {e}") });
-                    self.reply = format!("{e}\n").into_bytes();
-                }
+                control.send(Event::Request(id, request));
+            }
+            Err(e) => {
+                let e = serde_json::json!({ "error": format!("no such request: {e}") });
+                self.reply = format!("{e}\n").into_bytes();
             }
         }
         true

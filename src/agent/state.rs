@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use signpost_forward::Outcome;
 use signpost_plan::world::{Change, Host, Touched};
@@ -23,9 +23,9 @@ pub(crate) struct State {
     pub(crate) source: Vec<Diagnostic>,
     pub(crate) members: BTreeMap<NodeName, MemberState>,
     /// Where datagrams came from that another key signed.
-    pub(crate) wrong_keys: BTreeSet<IpAddr>,
+    pub(crate) wrong_keys: BTreeMap<IpAddr, Instant>,
     /// Strangers that answered for our addresses, the last one of each.
-    pub(crate) conflicts: BTreeMap<IpAddr, [u8; 6]>,
+    pub(crate) conflicts: BTreeMap<IpAddr, ([u8; 6], Instant)>,
     /// The verdict of each address and since when it stands.
     pub(crate) verdicts: BTreeMap<IpAddr, (Verdict, jiff::Timestamp)>,
     /// Why no rules can be written at all, if so.
@@ -52,6 +52,9 @@ pub(crate) struct Changes {
 /// So many changed verdicts a turn are logged one by one.
 const NOTES_MAX: usize = 20;
 
+/// What the wire reports again while it lasts is over when it was not reported for so long.
+pub(crate) const NEWS: Duration = Duration::from_secs(120);
+
 /// More senders with a wrong key than this are one attack, and not worth a line each.
 const WRONG_KEYS_MAX: usize = 64;
 
@@ -64,7 +67,7 @@ impl State {
             complete: false,
             source: Vec::new(),
             members: BTreeMap::new(),
-            wrong_keys: BTreeSet::new(),
+            wrong_keys: BTreeMap::new(),
             conflicts: BTreeMap::new(),
             verdicts: BTreeMap::new(),
             trouble: None,
@@ -95,9 +98,14 @@ impl State {
                     Some(n) => self.observed.owners.insert(a, n),
                     None => self.observed.owners.remove(&a),
                 };
-                // What we offer stays as it is.
-                if let Some(Gate::Open { links, weight }) = self.gates.get(&a).cloned() {
-                    self.note(a, Ok(Offer { links, weight }));
+                match self.gates.get(&a).cloned() {
+                    // What we offer stays as it is.
+                    Some(Gate::Open { links, weight }) => self.note(a, Ok(Offer { links, weight })),
+                    // The wire shut it in time.
+                    Some(Gate::ShutAt(_)) => {
+                        self.note(a, eligible(&self.world, &self.observed, a));
+                    }
+                    Some(Gate::Shut) | None => {}
                 }
             }
             speaker::Event::Member(n, state) => {
@@ -112,12 +120,18 @@ impl State {
                 self.observed.lease = if lapsed { Lease::Lapsed } else { Lease::Held };
             }
             speaker::Event::WrongKey(from) => {
-                if self.wrong_keys.len() < WRONG_KEYS_MAX && self.wrong_keys.insert(from) {
+                let now = Instant::now();
+                self.wrong_keys.retain(|_, at| now - *at < NEWS);
+                if self.wrong_keys.len() < WRONG_KEYS_MAX
+                    && self.wrong_keys.insert(from, now).is_none()
+                {
                     tracing::warn!("a datagram from {from} is signed with another mesh key");
                 }
             }
             speaker::Event::Conflict { address, mac } => {
-                self.conflicts.insert(address, mac);
+                let now = Instant::now();
+                self.conflicts.retain(|_, (_, at)| now - *at < NEWS);
+                self.conflicts.insert(address, (mac, now));
                 tracing::error!("{address}: a stranger ({}) answers for it too", mac_text(mac));
             }
             speaker::Event::Stalled(gap) => {

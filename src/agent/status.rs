@@ -9,7 +9,7 @@ use signpost_plan::{Lease, Reason, Verdict, diagnostics, explain};
 use signpost_report::Diagnostic;
 use signpost_speaker::MemberState;
 
-use super::state::{State, mac_text};
+use super::state::{NEWS, State, mac_text};
 
 /// The whole report as one line. Ten thousand addresses are written one after the other: as one tree
 /// they would take more memory than everything else.
@@ -81,8 +81,9 @@ fn address(s: &State, a: IpAddr) -> Value {
             ("withhold", Some(r.name()), Some(sentence.unwrap_or_else(|| r.to_string())))
         }
     };
-    let detail = match s.conflicts.get(&a) {
-        Some(mac) => Some(format!("a stranger ({}) answers for it too", mac_text(*mac))),
+    let conflict = s.conflicts.get(&a).filter(|(_, at)| at.elapsed() < NEWS);
+    let detail = match conflict {
+        Some((mac, _)) => Some(format!("a stranger ({}) answers for it too", mac_text(*mac))),
         None => detail,
     };
     json!({
@@ -148,7 +149,7 @@ fn notices(s: &State) -> Vec<String> {
     if let Some(e) = &s.trouble {
         all.push(format!("the rules cannot be written: {e}"));
     }
-    for ip in &s.wrong_keys {
+    for (ip, _) in s.wrong_keys.iter().filter(|(_, at)| at.elapsed() < NEWS) {
         all.push(format!(
             "datagrams from {ip} are signed with another key: compare its --mesh-key file with \
              this node's"

@@ -65,6 +65,8 @@ impl Gates {
             }
             Gate::ShutAt(at) => {
                 if let Some(opening) = self.open.get_mut(&address) {
+                    // The first deadline holds: who damages again gains no time.
+                    let at = opening.shut_at.map_or(at, |earlier| earlier.min(at));
                     opening.shut_at = Some(at);
                     self.shuts.push(Reverse((at, address)));
                 }

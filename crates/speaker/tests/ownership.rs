@@ -143,6 +143,18 @@ fn a_shut_gate_moves_the_address_at_once() {
 }
 
 #[test]
+fn damage_upon_damage_gains_no_time() {
+    let mut s = Segment::settled(3);
+    let owner = s.owner();
+    for _ in 0..5 {
+        let at = s.now + ms(20);
+        s.order(owner, Command::Gate(VIP.into(), Gate::ShutAt(at)));
+        s.run(ms(5));
+    }
+    assert_ne!(s.owner(), owner);
+}
+
+#[test]
 fn a_gate_opened_again_in_time_moves_nothing() {
     let mut s = Segment::settled(3);
     let owner = s.owner();

@@ -238,17 +238,19 @@ impl Mesh {
             return;
         }
         let m = &mut self.members[id];
-        if let Peer::Unicast(address) = from {
-            m.heard_from = Some(address);
-        }
-        if header.flags.multicast {
+        // The copies of one message share its number; what is older was recorded and sent again.
+        let current = header.sequence >= m.last_sequence;
+        if header.flags.multicast && current {
             m.multicast_heard = m.multicast_heard.max(Some(at));
         }
-        if header.flags.wanted {
+        if header.flags.wanted && current {
             m.wanted_heard = m.wanted_heard.max(Some(at));
         }
         if !m.window.admit(header.sequence) {
             return;
+        }
+        if let Peer::Unicast(address) = from {
+            m.heard_from = Some(address);
         }
         self.take(id, header, body, (now, reply_to, at), out);
     }
