@@ -143,3 +143,15 @@ fn the_next_call_removes_what_the_second_transaction_left() {
     forward.apply(Vec::new(), &Scope::default());
     assert_eq!(kernel.0.borrow().paper.contents().unwrap().1["ep"].len(), 0);
 }
+
+#[test]
+fn a_kernel_without_an_expression_is_told_by_its_option() {
+    let kernel = Recorder::default();
+    kernel.0.borrow_mut().refuses = Some(|change| {
+        let translates = change.to_string().contains("chain postrouting");
+        (matches!(change, Change::AddRule(..)) && translates).then_some(libc::ENOENT)
+    });
+    let mut forward = Forward::with_kernel(kernel, Options::default()).unwrap();
+    let trouble = forward.sync(Vec::new(), &Scope::default()).trouble.unwrap().to_string();
+    assert!(trouble.ends_with("this kernel may lack CONFIG_NFT_CT"), "{trouble}");
+}
