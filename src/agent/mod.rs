@@ -116,7 +116,7 @@ pub(crate) fn run(o: Options) -> Result<ExitCode> {
         hang: Arc::clone(&hang),
     };
     std::thread::Builder::new().name("outside".into()).spawn(move || outside.run())?;
-    let mut state = state::State::new(o.node);
+    let mut state = state::State::new(o.node, o.mesh_port);
     state.world.set_pod_cidrs(o.pod_cidrs);
     control::Control {
         state,

@@ -6,7 +6,7 @@ use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
@@ -30,6 +30,9 @@ pub(crate) enum Reply {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Connection(u64);
 
+/// Whoever connected before a hand-over and has not asked by then asks the next agent.
+const LAST_ORDERS: Duration = Duration::from_millis(100);
+
 /// People and scripts; more at once are refused by closing.
 const CONNECTIONS_MAX: usize = 64;
 
@@ -42,6 +45,14 @@ pub(crate) struct Outside {
     pub(crate) inbox: Inbox<Reply>,
     pub(crate) control: Sender<Event>,
     pub(crate) hang: Arc<Hang>,
+}
+
+/// What the agent that takes over gets, once everybody before it was answered.
+struct HandOver {
+    to: Connection,
+    line: String,
+    fds: Vec<OwnedFd>,
+    until: Instant,
 }
 
 struct Client {
@@ -65,36 +76,57 @@ impl Outside {
         super::process::give_back();
         let mut clients = BTreeMap::new();
         let mut next = 0;
+        let mut leaving: Option<HandOver> = None;
         loop {
-            let (dir, listener) = match self.wait(&clients) {
+            let (dir, listener) = match self.wait(&clients, leaving.as_ref()) {
                 Ok(ready) => ready,
                 Err(e) => return tell(SourceEvent::Failed(format!("poll: {e}"))),
             };
             self.inbox.silence();
             while let Some(reply) = self.inbox.next() {
-                answer(&mut clients, reply);
+                match reply {
+                    Reply::Line(to, line) => answer(&mut clients, to, line),
+                    Reply::HandOver(to, line, fds) => {
+                        let until = Instant::now() + LAST_ORDERS;
+                        leaving.get_or_insert(HandOver { to, line, fds, until });
+                    }
+                }
             }
             let due = dir || self.dir.deadline().is_some_and(|d| d <= Instant::now());
             if due && self.dir.turn(&mut tell) {
                 tell(SourceEvent::Diagnostics(self.dir.diagnostics()));
             }
-            if listener {
+            if listener && leaving.is_none() {
                 self.accept(&mut clients, &mut next);
             }
             clients.retain(|id, client| client.turn(*id, &self.control, &self.hang));
+            if let Some(order) = &leaving
+                && (clients.keys().all(|c| *c == order.to) || order.until <= Instant::now())
+            {
+                order.obey(clients.get(&order.to));
+            }
         }
     }
 
     /// Waits for something to do; says whether the directory and the listener are ready.
-    fn wait(&self, clients: &BTreeMap<Connection, Client>) -> io::Result<(bool, bool)> {
-        let timeout = self.dir.deadline().map_or(PollTimeout::NONE, |d| {
+    fn wait(
+        &self,
+        clients: &BTreeMap<Connection, Client>,
+        leaving: Option<&HandOver>,
+    ) -> io::Result<(bool, bool)> {
+        let deadline = self.dir.deadline().into_iter().chain(leaving.map(|l| l.until)).min();
+        let timeout = deadline.map_or(PollTimeout::NONE, |d| {
             // Rounded up: an early turn would find nothing settled and turn again.
             let left = d.saturating_duration_since(Instant::now()).as_millis() + 1;
             PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
         });
         let mut fds = vec![
             PollFd::new(self.dir.as_fd(), PollFlags::POLLIN),
-            PollFd::new(self.listener.as_fd(), PollFlags::POLLIN),
+            // Who comes now is the next agent's.
+            PollFd::new(
+                self.listener.as_fd(),
+                if leaving.is_none() { PollFlags::POLLIN } else { PollFlags::empty() },
+            ),
             PollFd::new(self.inbox.as_fd(), PollFlags::POLLIN),
         ];
         // Who waits for control's answer has nothing more to say.
@@ -170,29 +202,29 @@ impl Client {
     }
 }
 
-fn answer(clients: &mut BTreeMap<Connection, Client>, reply: Reply) {
-    match reply {
-        Reply::Line(id, line) => {
-            if let Some(client) = clients.get_mut(&id) {
-                client.reply = line.into_bytes();
-                client.reply.push(b'\n');
+impl HandOver {
+    /// Hands over and ends this process.
+    fn obey(&self, to: Option<&Client>) -> ! {
+        if let Some(client) = to {
+            let _ = client.stream.set_nonblocking(false);
+            let raw: Vec<_> = self.fds.iter().map(AsRawFd::as_raw_fd).collect();
+            let rights = [ControlMessage::ScmRights(&raw)];
+            let line = format!("{}\n", self.line);
+            let data = [IoSlice::new(line.as_bytes())];
+            let fd = client.stream.as_raw_fd();
+            if sendmsg::<()>(fd, &data, &rights, MsgFlags::MSG_NOSIGNAL, None).is_ok() {
+                std::process::exit(0);
             }
         }
-        Reply::HandOver(id, line, fds) => {
-            if let Some(client) = clients.get(&id) {
-                let _ = client.stream.set_nonblocking(false);
-                let raw: Vec<_> = fds.iter().map(AsRawFd::as_raw_fd).collect();
-                let rights = [ControlMessage::ScmRights(&raw)];
-                let line = format!("{line}\n");
-                let data = [IoSlice::new(line.as_bytes())];
-                let fd = client.stream.as_raw_fd();
-                if sendmsg::<()>(fd, &data, &rights, MsgFlags::MSG_NOSIGNAL, None).is_ok() {
-                    std::process::exit(0);
-                }
-            }
-            // The wire has taken its leave: whoever watches over this process starts it anew.
-            tracing::error!("the agent that asked to take over went away");
-            std::process::exit(1);
-        }
+        // The wire has taken its leave: whoever watches over this process starts it anew.
+        tracing::error!("the agent that asked to take over went away");
+        std::process::exit(1)
+    }
+}
+
+fn answer(clients: &mut BTreeMap<Connection, Client>, to: Connection, line: String) {
+    if let Some(client) = clients.get_mut(&to) {
+        client.reply = line.into_bytes();
+        client.reply.push(b'\n');
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct State {
     pub(crate) conflicts: BTreeMap<IpAddr, ([u8; 6], Instant)>,
     /// The verdict of each address and since when it stands.
     pub(crate) verdicts: BTreeMap<IpAddr, (Verdict, jiff::Timestamp)>,
+    /// The UDP port of the mesh.
+    pub(crate) mesh_port: u16,
     /// Why no rules can be written at all, if so.
     pub(crate) trouble: Option<String>,
     /// Services whose newest rules the kernel has not acknowledged.
@@ -59,7 +61,7 @@ pub(crate) const NEWS: Duration = Duration::from_secs(120);
 const WRONG_KEYS_MAX: usize = 64;
 
 impl State {
-    pub(crate) fn new(node: NodeName) -> Self {
+    pub(crate) fn new(node: NodeName, mesh_port: u16) -> Self {
         Self {
             world: World::new(node.clone()),
             node,
@@ -70,6 +72,7 @@ impl State {
             wrong_keys: BTreeMap::new(),
             conflicts: BTreeMap::new(),
             verdicts: BTreeMap::new(),
+            mesh_port,
             trouble: None,
             in_flight: Vec::new(),
             noted: 0,

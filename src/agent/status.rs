@@ -112,8 +112,11 @@ fn members(s: &State) -> Vec<Value> {
                 MemberState::Dead => "dead",
             };
             let detail = match state {
+                // A member counts as heard when its datagrams answer ours.
                 MemberState::NeverHeard | MemberState::Dead => Some(format!(
-                    "no datagram from {name}: does its agent run, is the mesh's UDP port open?"
+                    "no datagram from {name}, or none that answers ours: does its agent run, is \
+                     udp/{} open here and there?",
+                    s.mesh_port
                 )),
                 MemberState::Alive | MemberState::Suspect | MemberState::Away => None,
             };
@@ -191,7 +194,7 @@ items:
 
     #[test]
     fn rules_are_acknowledged_when_the_kernel_has_said_so() {
-        let mut s = State::new("a".into());
+        let mut s = State::new("a".into(), 7948);
         let objects = signpost_api::parse("web.yaml", YAML).objects;
         s.changes(objects.into_iter().map(signpost_api::Object::into_change).collect());
         s.complete = true;
