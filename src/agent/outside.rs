@@ -36,6 +36,9 @@ const LAST_ORDERS: Duration = Duration::from_millis(100);
 /// People and scripts; more at once are refused by closing.
 const CONNECTIONS_MAX: usize = 64;
 
+/// The status of thousands of addresses: worth giving its memory back.
+const LARGE: usize = 1 << 20;
+
 /// A request is one short line.
 const REQUEST_MAX: usize = 4096;
 
@@ -161,6 +164,10 @@ impl Client {
             return match self.stream.write(&self.reply) {
                 Ok(n) => {
                     self.reply.drain(..n);
+                    if self.reply.is_empty() && self.reply.capacity() > LARGE {
+                        self.reply = Vec::new();
+                        super::process::give_back();
+                    }
                     !self.reply.is_empty()
                 }
                 Err(e) => e.kind() == io::ErrorKind::WouldBlock,
