@@ -287,11 +287,11 @@ impl Dir {
         known.diagnostics = parsed.diagnostics.into_iter().chain(twice).collect();
         let mut new: BTreeMap<Arc<Identity>, u32> =
             objects.iter().map(|o| (Arc::new(o.identity()), line(o))).collect();
-        // What is there and badly written keeps its last good state, and so does everything where
-        // it cannot be said what that is.
-        let unsure = !parsed.complete || parsed.nameless;
-        for old in &known.objects {
-            if unsure || parsed.broken.contains(&old.identity) {
+        // What is there and badly written keeps its last good state. So does what is not there: a
+        // file with a mistake in it may have been cut off.
+        let whole = parsed.complete && !parsed.nameless && parsed.broken.is_empty();
+        if !whole {
+            for old in &known.objects {
                 new.entry(Arc::clone(&old.identity)).or_insert(0);
             }
         }

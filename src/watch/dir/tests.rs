@@ -266,6 +266,49 @@ fn links_are_followed_to_where_they_lead() {
 }
 
 #[test]
+fn a_directory_with_several_names_is_followed_by_its_own() {
+    let above = folder();
+    let root = above.join("manifests");
+    std::fs::create_dir_all(root.join("v1")).unwrap();
+    std::fs::write(root.join("v1/web.yaml"), service("web", 80)).unwrap();
+    symlink("v1", root.join("a")).unwrap();
+    symlink("v1", root.join("zcurrent")).unwrap();
+    // Round in circles, in many ways.
+    for name in ["l1", "l2", "v1/l3"] {
+        symlink(&root, root.join(name)).unwrap();
+    }
+    let mut f = Followed::at(root);
+    assert_eq!((f.services(), f.said()), (vec!["web:80".to_owned()], String::new()));
+    f.write("v1/web.yaml", &service("web", 81));
+    f.until_services(&["web:81"]);
+    // By another of its names it is the same file.
+    f.write("zcurrent/web.yaml", &service("web", 82));
+    f.until_services(&["web:82"]);
+    for name in ["a", "zcurrent", "l1"] {
+        std::fs::remove_file(f.path(name)).unwrap();
+    }
+    f.write("v1/web.yaml", &service("web", 83));
+    f.until_services(&["web:83"]);
+    symlink("v1", f.path("again")).unwrap();
+    f.until_quiet();
+    f.write("v1/web.yaml", &service("web", 84));
+    f.until_services(&["web:84"]);
+    assert!(f.went.is_empty());
+}
+
+#[test]
+fn a_file_that_is_cut_off_takes_nothing_away() {
+    let good = service("web", 80) + "---\n" + &service("api", 90);
+    let mut f = Followed::new(&[("all.yaml", &good)]);
+    let cut = &good[..good.find("Balancer").unwrap()];
+    f.write("all.yaml", cut);
+    f.until("the error", |f| f.said().contains("error"));
+    assert_eq!((f.services(), f.went.len()), (vec!["api:90".to_owned(), "web:80".to_owned()], 0));
+    f.write("all.yaml", &service("web", 81));
+    f.until_services(&["web:81"]);
+}
+
+#[test]
 fn a_directory_that_goes_takes_nothing_with_it() {
     let mut f = Followed::new(&[("web.yaml", &service("web", 80)), ("x.yaml", &service("x", 1))]);
     std::fs::remove_dir_all(&f.root).unwrap();

@@ -11,8 +11,8 @@ use anyhow::{Context, Result};
 use inotify::{EventMask, Inotify, WatchDescriptor, WatchMask};
 use signpost_report::Diagnostic;
 
-/// Deeper than this is a loop of symbolic links.
-const DEPTH_MAX: usize = 16;
+/// Manifests are not nested deeper, and each level takes stack.
+const DEPTH_MAX: usize = 64;
 
 /// Room for a few hundred events at once.
 const BUFFER: usize = 64 << 10;
@@ -88,6 +88,15 @@ pub(super) struct Walked {
     pub(super) trouble: BTreeMap<PathBuf, String>,
 }
 
+/// Where a walk has been, and where it has yet to go.
+#[derive(Default)]
+struct Pass {
+    /// Device and inode of each directory.
+    entered: BTreeSet<(u64, u64)>,
+    /// Symbolic links to directories.
+    links: BTreeSet<PathBuf>,
+}
+
 impl Watcher {
     pub(super) fn open(root: &Path) -> Result<Self> {
         let inotify = Inotify::init().context(
@@ -109,7 +118,13 @@ impl Watcher {
                 self.watched.insert(watch, Watched::Above(name.to_owned()));
             }
         }
-        self.enter(&self.root.clone(), 0, &mut walked);
+        let mut pass = Pass::default();
+        self.enter(&self.root.clone(), 0, &mut pass, &mut walked);
+        // Directories are entered by their own names first, and each once: inotify knows a directory
+        // by one name only, and links can lead round in circles.
+        while let Some(link) = pass.links.pop_first() {
+            self.enter(&link, 0, &mut pass, &mut walked);
+        }
         for watch in before.into_keys().filter(|w| !self.watched.contains_key(w)) {
             // EINVAL: it went with its directory.
             let _ = self.inotify.watches().remove(watch);
@@ -117,8 +132,16 @@ impl Watcher {
         walked
     }
 
-    fn enter(&mut self, dir: &Path, depth: usize, walked: &mut Walked) {
+    fn enter(&mut self, dir: &Path, depth: usize, pass: &mut Pass, walked: &mut Walked) {
         if depth > DEPTH_MAX {
+            let why = format!("cannot be followed: deeper than {DEPTH_MAX} directories");
+            walked.trouble.insert(dir.to_path_buf(), why);
+            return;
+        }
+        // One that went meanwhile, or may not be seen, is told of below.
+        if let Ok(m) = std::fs::metadata(dir)
+            && !pass.entered.insert((m.dev(), m.ino()))
+        {
             return;
         }
         // Watched before it is listed: what comes in between is seen twice, never missed.
@@ -135,10 +158,14 @@ impl Watcher {
             if hidden(&name) {
                 continue;
             }
+            let link = entry.file_type().is_ok_and(|t| t.is_symlink());
             match std::fs::metadata(&path) {
-                Ok(m) if m.is_dir() => self.enter(&path, depth + 1, walked),
+                Ok(m) if m.is_dir() && link => {
+                    pass.links.insert(path);
+                }
+                Ok(m) if m.is_dir() => self.enter(&path, depth + 1, pass, walked),
                 Ok(m) if m.is_file() && manifest(&name) => {
-                    if entry.file_type().is_ok_and(|t| t.is_symlink()) {
+                    if link {
                         let links = BTreeSet::from([path.clone()]);
                         self.watch(&path, OF_TARGET, Watched::Target(links), walked);
                     }
