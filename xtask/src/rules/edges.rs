@@ -61,7 +61,8 @@ const ROOMS: &[Room] = &[
         ],
         outside: Outside::Any,
     },
-    Room { name: "xtask", below: &[], outside: Outside::Any },
+    Room { name: "signpost-cluster", below: &["signpost-lab"], outside: Outside::Any },
+    Room { name: "xtask", below: &["signpost-cluster"], outside: Outside::Any },
 ];
 
 /// What the manifests break. Dependencies of tests are free.
