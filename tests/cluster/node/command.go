@@ -18,7 +18,7 @@
 // "port-forward" do not work: what a container prints is in DIRECTORY/NODE/logs/NAMESPACE_POD_CONTAINER.log.
 //
 // SIGTERM ends the stand-in and leaves everything running. Started again it takes over the lab's pods as they
-// are; containers of the program are ended and started once more.
+// are; containers of the program are ended and started once more. A Pod that is being deleted then ends at once.
 package node
 
 import (
