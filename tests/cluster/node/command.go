@@ -21,8 +21,9 @@
 // the API server's; /etc/resolv.conf and /etc/hosts; the kubelet's own API, so "kubectl logs", "exec" and
 // "port-forward" do not work: what a container prints is in DIRECTORY/NODE/logs/NAMESPACE_POD_CONTAINER.log.
 //
-// SIGTERM ends the stand-in and leaves everything running. Started again it takes over the lab's pods as they
-// are; containers of the program are ended and started once more. A Pod that is being deleted then ends at once.
+// SIGTERM ends the stand-in and leaves everything running. Started again it takes over what runs; how a program
+// ends that an earlier stand-in started is not to be known, and counts as exit code 137. A Pod that is being deleted
+// when the stand-in starts ends at once.
 package node
 
 import (

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	"k8s.io/utils/ptr"
 )
 
 // kind is when a container runs.
@@ -81,7 +82,7 @@ type process interface {
 }
 
 // newContainers puts the containers in the order of their start, and remembers what the status says of them.
-func newContainers(pod *corev1.Pod, own bool) []*container {
+func newContainers(pod *corev1.Pod) []*container {
 	var containers []*container
 	add := func(spec *corev1.Container, kind kind, statuses []corev1.ContainerStatus) {
 		c := &container{spec: spec, kind: kind}
@@ -89,8 +90,11 @@ func newContainers(pod *corev1.Pod, own bool) []*container {
 		if at >= 0 {
 			c.restarts = statuses[at].RestartCount
 			c.last = statuses[at].LastTerminationState.Terminated
-			// Of the program under test, what an earlier stand-in started is ended and started again.
-			c.again = own && statuses[at].State.Running != nil
+			// One that ran, and is not there any more when it is looked for, is started again.
+			c.again = statuses[at].State.Running != nil
+			if ended := statuses[at].State.Terminated; kind == initial && ended != nil && ended.ExitCode == 0 {
+				c.state, c.last = completed, ended
+			}
 		}
 		containers = append(containers, c)
 	}
@@ -109,7 +113,7 @@ func newContainers(pod *corev1.Pod, own bool) []*container {
 }
 
 func (w *worker) start(ctx context.Context, c *container) {
-	process, err := w.sandbox.start(ctx, w.pod, c)
+	process, resumed, err := w.sandbox.start(ctx, w.pod, c)
 	if c.failure = err; err != nil {
 		w.log("container %s: %v", c.spec.Name, err)
 		c.pause()
@@ -117,7 +121,10 @@ func (w *worker) start(ctx context.Context, c *container) {
 		return
 	}
 	c.state, c.process, c.begun = running, process, metav1.Now()
-	if c.again {
+	switch {
+	case resumed:
+		c.resume(w.pod)
+	case c.again:
 		c.restarts++
 	}
 	w.probe(c)
@@ -125,6 +132,16 @@ func (w *worker) start(ctx context.Context, c *container) {
 		<-process.exited()
 		w.post(func() { w.exited(c) })
 	}()
+}
+
+// resume makes a container what its status says that it was.
+func (c *container) resume(pod *corev1.Pod) {
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if status.Name == c.spec.Name && status.State.Running != nil {
+			c.begun = status.State.Running.StartedAt
+			c.started, c.ready = ptr.Deref(status.Started, false), status.Ready
+		}
+	}
 }
 
 // exited takes note of a container's end.

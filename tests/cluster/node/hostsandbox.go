@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,12 +43,8 @@ func (s *hostSandbox) prepare(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil {
 		return err
 	}
-	for _, process := range left.Processes {
-		if err := process.end(); err != nil {
-			return err
-		}
-	}
 	s.record = record{Namespace: pod.Namespace, Name: pod.Name, Processes: map[string]processID{}}
+	maps.Copy(s.record.Processes, left.Processes)
 	if err := config.writeRecord(s.uid, s.record); err != nil {
 		return err
 	}
@@ -64,36 +61,50 @@ func (s *hostSandbox) refresh(ctx context.Context, pod *corev1.Pod) (time.Time, 
 	return s.volumes.write(ctx, pod)
 }
 
-func (s *hostSandbox) start(_ context.Context, pod *corev1.Pod, c *container) (process, error) {
-	config := s.agent.config
+func (s *hostSandbox) start(_ context.Context, pod *corev1.Pod, c *container) (process, bool, error) {
 	spec, err := s.spec(pod, c.spec)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
+	// Until a container was started here, the process on record is of an earlier stand-in.
+	if id, ok := s.record.Processes[c.spec.Name]; ok && c.begun.IsZero() && id.runs() {
+		running, err := scratch.Adopt(spec, s.agent.config.netnsPath(s.agent.config.Name), id.PID)
+		return s.process(running, c.spec.Name, id), true, err
+	}
+	running, err := s.launch(pod, c.spec.Name, spec)
+	if err != nil {
+		return nil, false, err
+	}
+	id, err := identify(running.PID())
+	if err == nil {
+		s.record.Processes[c.spec.Name] = id
+		err = s.agent.config.writeRecord(s.uid, s.record)
+	}
+	if err != nil {
+		running.Signal(syscall.SIGKILL)
+		return nil, false, err
+	}
+	return s.process(running, c.spec.Name, id), false, nil
+}
+
+func (s *hostSandbox) process(running *scratch.Process, container string, id processID) *hostProcess {
+	return &hostProcess{running, fmt.Sprintf("signpost-stand-in://%s/%s/%d-%d", s.uid, container, id.PID, id.Start)}
+}
+
+// launch starts the program, with its output at the end of its log.
+func (s *hostSandbox) launch(pod *corev1.Pod, container string, spec *scratch.Spec) (*scratch.Process, error) {
+	config := s.agent.config
 	logs := filepath.Join(config.Directory, config.Name, "logs")
 	if err := os.MkdirAll(logs, 0o755); err != nil {
 		return nil, err
 	}
-	log, err := os.OpenFile(filepath.Join(logs, fmt.Sprintf("%s_%s_%s.log", pod.Namespace, pod.Name, c.spec.Name)),
+	log, err := os.OpenFile(filepath.Join(logs, fmt.Sprintf("%s_%s_%s.log", pod.Namespace, pod.Name, container)),
 		os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	running, err := scratch.Start(spec, config.netnsPath(config.Name), log)
-	if err != nil {
-		return nil, err
-	}
-	id, err := identify(running.PID())
-	if err == nil {
-		s.record.Processes[c.spec.Name] = id
-		err = config.writeRecord(s.uid, s.record)
-	}
-	if err != nil {
-		running.Signal(syscall.SIGKILL)
-		return nil, err
-	}
-	return &hostProcess{running, fmt.Sprintf("signpost-stand-in://%s/%s/%d-%d", s.uid, c.spec.Name, id.PID, id.Start)}, nil
+	return scratch.Start(spec, config.netnsPath(config.Name), log)
 }
 
 // spec says all that a container is.

@@ -94,27 +94,20 @@ func ports(pod *corev1.Pod) []int32 {
 	return ports
 }
 
-func (s *labSandbox) start(ctx context.Context, pod *corev1.Pod, c *container) (process, error) {
-	switch {
-	case s.adopted && c.begun.IsZero():
-		// As before: its status says what it was.
-		for _, status := range pod.Status.ContainerStatuses {
-			if status.Name == c.spec.Name && status.State.Running != nil {
-				c.started, c.ready = status.Started != nil && *status.Started, status.Ready
-			}
-		}
-	case !c.begun.IsZero():
+func (s *labSandbox) start(ctx context.Context, pod *corev1.Pod, c *container) (process, bool, error) {
+	first := c.begun.IsZero()
+	if !first {
 		// Its server was found bad: a new one, in the same place.
 		if err := s.agent.config.removePod(ctx, s.record.Member); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if err := s.add(ctx, pod); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
 	return &labProcess{
 		netns: s.agent.config.netnsPath(s.record.Member), name: s.record.Member + "/" + c.spec.Name, end: make(chan struct{}),
-	}, nil
+	}, first && s.adopted, nil
 }
 
 func (s *labSandbox) refresh(context.Context, *corev1.Pod) (time.Time, error) {

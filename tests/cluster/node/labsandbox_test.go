@@ -102,13 +102,8 @@ func TestAPodIsMadeInTheLabAndTakenOverLater(t *testing.T) {
 	if next, err := g.agent.addresses.give(); err != nil || next != netip.MustParseAddr("198.19.1.17") {
 		t.Errorf("%v, %v", next, err)
 	}
-	// What it was, it is: the status is where that is written.
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-		Name: "c", Ready: true, Started: new(bool), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
-	}}
-	c := newContainers(pod, false)[0]
-	if _, err := s.start(context.Background(), pod, c); err != nil || !c.ready {
-		t.Errorf("%+v, %v", c, err)
+	if _, resumed, err := s.start(context.Background(), pod, newContainers(pod)[0]); err != nil || !resumed {
+		t.Errorf("%t, %v", resumed, err)
 	}
 	if err := s.remove(context.Background()); err != nil {
 		t.Fatal(err)

@@ -98,6 +98,12 @@ func identify(pid int) (processID, error) {
 	return processID{pid, start}, err
 }
 
+// runs says whether it still does.
+func (id processID) runs() bool {
+	now, err := identify(id.PID)
+	return err == nil && now == id
+}
+
 // end kills a process of an earlier stand-in and waits for its end.
 func (id processID) end() error {
 	handle, err := unix.PidfdOpen(id.PID, 0)
@@ -105,7 +111,7 @@ func (id processID) end() error {
 		return nil // it has ended
 	}
 	defer unix.Close(handle)
-	if now, err := identify(id.PID); err != nil || now != id {
+	if !id.runs() {
 		return nil // it has ended, and its number is another's
 	}
 	if err := unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0); err != nil {

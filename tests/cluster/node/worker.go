@@ -52,8 +52,8 @@ type worker struct {
 type sandbox interface {
 	// prepare makes what all containers need. It is called again after an error.
 	prepare(ctx context.Context, pod *corev1.Pod) error
-	// start runs a container, for the first time or again.
-	start(ctx context.Context, pod *corev1.Pod, c *container) (process, error)
+	// start runs a container, for the first time or again; resumed is one that an earlier stand-in started.
+	start(ctx context.Context, pod *corev1.Pod, c *container) (p process, resumed bool, err error)
 	// refresh brings what containers see up to date and says when to call again; zero: at the next change.
 	refresh(ctx context.Context, pod *corev1.Pod) (time.Time, error)
 	// address is the Pod's.
@@ -73,7 +73,7 @@ func newWorker(a *agent, pod *corev1.Pod) *worker {
 	} else {
 		w.sandbox = &labSandbox{agent: a}
 	}
-	w.containers = newContainers(pod, own)
+	w.containers = newContainers(pod)
 	return w
 }
 

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	"k8s.io/utils/ptr"
 )
 
 // stage is a worker with a sandbox that a test pulls the strings of.
@@ -31,6 +32,8 @@ type stage struct {
 	mutex   sync.Mutex
 	running map[string]*actor
 	refuse  error
+	// resumes: what the status says to run does run.
+	resumes bool
 }
 
 type actor struct {
@@ -83,13 +86,17 @@ func (s *stage) prepare(context.Context, *corev1.Pod) error {
 	return s.refuse
 }
 
-func (s *stage) start(_ context.Context, _ *corev1.Pod, c *container) (process, error) {
+func (s *stage) start(_ context.Context, _ *corev1.Pod, c *container) (process, bool, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	a := &actor{stage: s, name: c.spec.Name, end: make(chan struct{}), deaf: strings.HasPrefix(c.spec.Name, "deaf")}
 	s.running[a.name] = a
+	if s.resumes && c.begun.IsZero() {
+		s.events <- a.name + " goes on"
+		return a, true, nil
+	}
 	s.events <- a.name + " starts"
-	return a, nil
+	return a, false, nil
 }
 
 func (s *stage) refresh(context.Context, *corev1.Pod) (time.Time, error) { return time.Time{}, nil }
@@ -378,4 +385,37 @@ livenessProbe: {exec: {command: [alive]}, periodSeconds: 1, timeoutSeconds: 1, s
 	s.await("one restart", func(pod *corev1.Pod) bool {
 		return pod.Status.ContainerStatuses[0].RestartCount == 1 && podutil.IsPodReady(pod)
 	})
+}
+
+func TestAContainerThatAnEarlierStandInStartedGoesOnAsItWas(t *testing.T) {
+	begun := metav1.NewTime(time.Unix(1000, 0))
+	for _, resumes := range []bool{true, false} {
+		s := stageOf(t, `{hostNetwork: true, initContainers: [{name: i, image: signpost}], containers: [{name: c, image: signpost,
+readinessProbe: {exec: {command: [wait]}, periodSeconds: 600, timeoutSeconds: 600, successThreshold: 1, failureThreshold: 1}}]}`)
+		pod := s.pod()
+		pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "i", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}}
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			Name: "c", Ready: true, Started: ptr.To(true), RestartCount: 4,
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: begun}},
+		}}
+		if _, err := s.client.CoreV1().Pods("default").Update(context.Background(), pod, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		s.worker = newWorker(&agent{config: testConfig, client: s.client}, pod)
+		s.worker.sandbox, s.resumes = s, resumes
+		s.run()
+		if resumes {
+			s.expect("c goes on", "c exec wait")
+		} else {
+			s.expect("c starts", "c exec wait")
+		}
+		s.await("its status", func(pod *corev1.Pod) bool {
+			status, condition := pod.Status.ContainerStatuses[0], podutil.GetPodReadyCondition(pod.Status)
+			if status.State.Running == nil || condition == nil {
+				return false
+			}
+			same := status.State.Running.StartedAt.Equal(&begun)
+			return same == resumes && status.Ready == resumes && (status.RestartCount == 4) == resumes && podutil.IsPodReady(pod) == resumes
+		})
+	}
 }

@@ -21,37 +21,77 @@ const lingering = 100 * time.Millisecond
 
 // Process is the first program of a container. When it ends, so does all that it started.
 type Process struct {
-	spec    *Spec
-	netns   string
-	command *exec.Cmd
-	exited  chan struct{}
+	spec   *Spec
+	netns  string
+	pid    int
+	signal func(syscall.Signal)
+	exited chan struct{}
+	code   int
 }
 
 // Start runs the program in a container of its own, within a network namespace. It returns when the program has
 // begun.
 func Start(spec *Spec, netnsPath string, output *os.File) (*Process, error) {
-	p := &Process{spec: spec, netns: netnsPath, exited: make(chan struct{})}
-	p.command = exec.Command("/proc/self/exe", Command)
-	p.command.Stdout, p.command.Stderr = output, output
-	p.command.SysProcAttr = &syscall.SysProcAttr{
+	command := exec.Command("/proc/self/exe", Command)
+	command.Stdout, command.Stderr = output, output
+	command.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC,
 		Setsid:     true,
 	}
 	var begun error
 	err := netns.Do(netnsPath, func() (err error) {
-		begun, err = begin(p.command, spec)
+		begun, err = begin(command, spec)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	if begun != nil {
-		p.command.Wait()
+		command.Wait()
 		return nil, begun
 	}
+	p := &Process{
+		spec: spec, netns: netnsPath, pid: command.Process.Pid, exited: make(chan struct{}),
+		signal: func(signal syscall.Signal) { command.Process.Signal(signal) },
+	}
 	go func() {
-		p.command.Wait()
+		command.Wait()
+		p.code = exitCode(command.ProcessState.Sys().(syscall.WaitStatus))
 		close(p.exited)
+	}()
+	return p, nil
+}
+
+// exitCode is the program's, or 128 and the signal that ended it.
+func exitCode(status syscall.WaitStatus) int {
+	if status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return status.ExitStatus()
+}
+
+// unknownCode is what a kubelet says of a container whose end it did not see.
+const unknownCode = 137
+
+// Adopt takes over a container that another process of ours started, which has ended since. The caller has made
+// sure that the number is still the program's. How it ends is not to be known: the exit code is 137.
+func Adopt(spec *Spec, netnsPath string, pid int) (*Process, error) {
+	handle, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("taking over process %d: %w", pid, err)
+	}
+	// Closed with the last one who knows it, since signals may still be on their way at its end.
+	file := os.NewFile(uintptr(handle), "process")
+	p := &Process{spec: spec, netns: netnsPath, pid: pid, exited: make(chan struct{}), code: unknownCode}
+	p.signal = func(signal syscall.Signal) { unix.PidfdSendSignal(int(file.Fd()), signal, nil, 0) }
+	go func() {
+		defer close(p.exited)
+		for {
+			_, err := unix.Poll([]unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}, -1)
+			if !errors.Is(err, unix.EINTR) {
+				return
+			}
+		}
 	}()
 	return p, nil
 }
@@ -89,24 +129,16 @@ func begin(command *exec.Cmd, spec *Spec) (notBegun, err error) {
 }
 
 // PID is the program's number on this machine.
-func (p *Process) PID() int { return p.command.Process.Pid }
+func (p *Process) PID() int { return p.pid }
 
 // Signal signals it; one that has ended hears nothing.
-func (p *Process) Signal(signal syscall.Signal) {
-	p.command.Process.Signal(signal)
-}
+func (p *Process) Signal(signal syscall.Signal) { p.signal(signal) }
 
 // Exited is closed when the program has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// ExitCode is the program's, or 128 and the signal that ended it. It is known once it has ended.
-func (p *Process) ExitCode() int {
-	status := p.command.ProcessState.Sys().(syscall.WaitStatus)
-	if status.Signaled() {
-		return 128 + int(status.Signal())
-	}
-	return status.ExitStatus()
-}
+// ExitCode is known once it has ended.
+func (p *Process) ExitCode() int { return p.code }
 
 // Exec runs one more program in the container and returns what it printed.
 func (p *Process) Exec(ctx context.Context, argv []string) ([]byte, error) {

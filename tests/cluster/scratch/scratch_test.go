@@ -288,3 +288,36 @@ func launch(t *testing.T, spec *Spec, netns string) (output *bufio.Reader, proce
 	})
 	return bufio.NewReader(reader), process
 }
+
+// Adopted by the process that started it, as there is no other here: it is the same to it.
+func TestAContainerIsTakenOver(t *testing.T) {
+	output, process := launch(t, specOf(t, "serving"), "/proc/self/ns/net")
+	if line, err := output.ReadString('\n'); line != "serving\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	adopted, err := Adopt(specOf(t), "/proc/self/ns/net", process.PID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said, err := adopted.Exec(context.Background(), []string{"/program", "here"}); err != nil || string(said) != "/ <nil>\n" {
+		t.Errorf("%q, %v", said, err)
+	}
+	select {
+	case <-adopted.Exited():
+		t.Fatal("it runs, and is said to have ended")
+	default:
+	}
+	adopted.Signal(syscall.SIGTERM)
+	<-adopted.Exited()
+	if line, err := output.ReadString('\n'); line != "bye\n" {
+		t.Errorf("%q, %v", line, err)
+	}
+	if code := adopted.ExitCode(); code != unknownCode {
+		t.Error(code)
+	}
+	adopted.Signal(syscall.SIGTERM) // nobody hears it
+	<-process.Exited()
+	if _, err := Adopt(specOf(t), "/proc/self/ns/net", process.PID()); err == nil {
+		t.Error("one that has ended was taken over")
+	}
+}
