@@ -30,8 +30,15 @@ type agent struct {
 	running sync.WaitGroup
 }
 
-// Run is the stand-in, until the context ends.
+// Run is the stand-in, until the context ends: whatever fails then is no error.
 func Run(ctx context.Context, config Config, client kubernetes.Interface) error {
+	if err := stand(ctx, config, client); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+func stand(ctx context.Context, config Config, client kubernetes.Interface) error {
 	// A gRPC probe that fails says so itself.
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 	if err := registerSoon(ctx, config, client); err != nil {
@@ -49,7 +56,7 @@ func Run(ctx context.Context, config Config, client kubernetes.Interface) error 
 	informer := pods.Informer()
 	factory.Start(ctx.Done())
 	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-		return nil
+		return ctx.Err()
 	}
 	// All that is there is known before the first Pod starts: what is left of others is removed, and no
 	// address is given twice.
