@@ -46,7 +46,7 @@ func become() error {
 	if err != nil {
 		return err
 	}
-	if spec.Enter != "" {
+	if spec.Enter != 0 {
 		err = enter(spec.Enter)
 	} else {
 		err = enterRoot(&spec)
@@ -80,21 +80,30 @@ func become() error {
 	return fmt.Errorf("running %s: %w", program, syscall.Exec(program, spec.Argv, spec.Environment))
 }
 
-// enter moves into the mount namespace of a running container: its root folder is then ours.
-func enter(path string) error {
-	file, err := os.Open(path)
+// enter moves into the mount namespace and the root folder of a running container. They are two things: the first
+// root folder of a mount namespace is what the machine started with.
+func enter(pid int) error {
+	namespace, err := os.Open(fmt.Sprintf("/proc/%d/ns/mnt", pid))
 	if err != nil {
 		return err
 	}
-	defer file.Close()
+	defer namespace.Close()
+	root, err := os.Open(fmt.Sprintf("/proc/%d/root", pid))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
 	// A thread that shares its root folder with others cannot move.
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return err
 	}
-	if err := unix.Setns(int(file.Fd()), unix.CLONE_NEWNS); err != nil {
+	if err := unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("entering the container: %w", err)
 	}
-	return os.Chdir("/")
+	if err := root.Chdir(); err != nil {
+		return err
+	}
+	return unix.Chroot(".")
 }
 
 // giveUp leaves this thread with what the program may have.

@@ -143,7 +143,7 @@ func (p *Process) ExitCode() int { return p.code }
 // Exec runs one more program in the container and returns what it printed.
 func (p *Process) Exec(ctx context.Context, argv []string) ([]byte, error) {
 	spec := *p.spec
-	spec.Argv, spec.Enter = argv, fmt.Sprintf("/proc/%d/ns/mnt", p.PID())
+	spec.Argv, spec.Enter = argv, p.PID()
 	command := exec.CommandContext(ctx, "/proc/self/exe", Command)
 	command.WaitDelay = lingering
 	var output output

@@ -222,6 +222,19 @@ func TestACommandRunsInsideARunningContainer(t *testing.T) {
 	}
 }
 
+// The first root folder of a mount namespace need not be ours: a machine may have started in another one.
+func TestItIsTheSameBelowAnotherRoot(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const below = `mount --rbind / "$1"; exec chroot "$1" "$2" -test.v -test.run "^TestACommandRunsInsideARunningContainer$"`
+	said, err := exec.Command("unshare", "--mount", "sh", "-ec", below, "sh", t.TempDir(), self).CombinedOutput()
+	if err != nil || !strings.Contains(string(said), "--- PASS: TestACommandRunsInsideARunningContainer") {
+		t.Errorf("%v: %s", err, said)
+	}
+}
+
 func TestWhatCannotBeStartedIsAnError(t *testing.T) {
 	for want, change := range map[string]func(*Spec){
 		"no program \"/none\"": func(s *Spec) { s.Argv = []string{"/none"} },

@@ -32,9 +32,8 @@ type Spec struct {
 	// Privileged leaves the kernel's own folders writable.
 	Privileged bool
 
-	// Enter is the mount namespace of a running container, to run one more program in it. Then nothing is
-	// mounted.
-	Enter string
+	// Enter is a process of a running container, to run one more program in it. Then nothing is mounted.
+	Enter int
 }
 
 // Mount is a file or folder of this machine that the program sees.
