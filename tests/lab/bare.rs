@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use signpost_lab::arp::{Sniffer, who_has};
 use signpost_lab::probe::{Cause, Outcome, Pool, Stream, Target, Verdict, run, summary};
 use signpost_lab::topology::mac;
-use signpost_lab::{Fault, Lab, LabName, Options, Scoped, Topology, down};
+use signpost_lab::{Added, Fault, Lab, LabName, Options, Scoped, Topology, down};
 
 use crate::{bare_lab, fresh_name, program};
 
@@ -67,6 +67,41 @@ pub(crate) fn down_leaves_nothing_also_after_a_crash() {
     drop(kept);
     assert_eq!(left_of(&kept_name), Vec::<String>::new());
     assert_eq!(inside(&kept_inodes), Vec::<i32>::new());
+}
+
+pub(crate) fn pods_come_and_go() {
+    let lab = bare_lab();
+    let name = "demo.web-5d9c6b7f8d-x2x4z";
+    let pod = |name, address: [u8; 4]| Added {
+        name,
+        node: "node-a",
+        address: address.into(),
+        ports: &[8080, 9090],
+        says: "web",
+    };
+    for _ in 0..2 {
+        lab.add_pod(&pod(name, [198, 19, 1, 16])).unwrap();
+        let to = ["198.19.1.16:9090/tcp", "198.19.1.16:8080/udp"].map(|t| t.parse().unwrap());
+        let seen = run(&lab.namespace("b1").unwrap(), &to, PATIENCE).unwrap();
+        let answer = Outcome::Answered { pod: "web".into(), seen: [198, 19, 2, 5].into() };
+        assert_eq!(seen, [answer.clone(), answer]);
+        lab.namespace(name).unwrap();
+        lab.remove_pod(name).unwrap();
+        assert_eq!(lab.added_pods(), Vec::<String>::new());
+    }
+    for (bad, why) in [
+        (pod("a1", [198, 19, 1, 17]), "already"),
+        (pod("a/b", [198, 19, 1, 17]), "a-z"),
+        (pod("x", [198, 19, 2, 17]), "no pod's address"),
+        (pod("x", [198, 19, 1, 1]), "no pod's address"),
+        // The address of a1: the kernel refuses the second route.
+        (pod("x", [198, 19, 1, 5]), "File exists"),
+    ] {
+        let said = lab.add_pod(&bad).unwrap_err().to_string();
+        assert!(said.contains(why), "{said}");
+        assert_eq!(lab.added_pods(), Vec::<String>::new());
+    }
+    assert!(lab.remove_pod("a1").unwrap_err().to_string().contains("no added pod a1"));
 }
 
 pub(crate) fn a_failed_up_leaves_nothing() {

@@ -22,6 +22,7 @@ fn main() -> ExitCode {
     arguments.test_threads.get_or_insert(1);
     let tests: [(&str, fn()); _] = [
         ("down_leaves_nothing_also_after_a_crash", bare::down_leaves_nothing_also_after_a_crash),
+        ("pods_come_and_go", bare::pods_come_and_go),
         ("a_failed_up_leaves_nothing", bare::a_failed_up_leaves_nothing),
         ("probes_tell_outcomes_apart", bare::probes_tell_outcomes_apart),
         ("streams_count_what_is_lost", bare::streams_count_what_is_lost),

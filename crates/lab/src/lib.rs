@@ -3,6 +3,7 @@
 //! A [`Lab`] is real kernels' worth of network stacks with real processes in them. It touches
 //! nothing outside its own namespaces and `/run/signpost-lab/NAME`.
 
+mod added;
 mod agent;
 pub mod arp;
 pub mod bench;
@@ -22,6 +23,7 @@ mod stage;
 pub mod topology;
 mod wiring;
 
+pub use added::Added;
 pub use error::Error;
 pub use fault::Fault;
 pub use lab::{Lab, Options, POD_PORT, down, root};
