@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a task talks to a person")]
 
 mod bench;
+mod cluster;
 mod demo;
 mod fuzz;
 mod licences;
@@ -22,6 +23,7 @@ cargo xtask TASK
 
   demo                      build the static binary and show Signpost at work (root)
   test [--tier NAME]...     every check that a commit must pass; --tier runs only those
+  cluster VERB              the real Kubernetes components on a lab: up, down, kubectl, logs (root, Go)
   bench [NAME]              figures against a baseline of the same run; no name lists them
   mutants [NAME]...         break each promise on purpose; a test must notice
   fuzz [--minutes N] [NAME]...  fuzz the parsers of hostile input (nightly)
@@ -31,21 +33,20 @@ cargo xtask TASK
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match dispatch(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    dispatch(&arguments).unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
 }
 
-fn dispatch(arguments: &[String]) -> Result<()> {
+fn dispatch(arguments: &[String]) -> Result<ExitCode> {
     let Some((task, rest)) = arguments.split_first() else {
         println!("{USAGE}");
-        return Ok(());
+        return Ok(ExitCode::SUCCESS);
     };
     match task.as_str() {
+        // What kubectl ends with is told on.
+        "cluster" => return cluster::run(rest),
         "demo" => demo::run(rest),
         "test" => test::run(rest),
         "bench" => bench::run(rest),
@@ -59,5 +60,6 @@ fn dispatch(arguments: &[String]) -> Result<()> {
             Ok(())
         }
         unknown => bail!("no task `{unknown}`\n\n{USAGE}"),
-    }
+    }?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -181,7 +181,7 @@ impl Topology {
         if self.control.is_some() {
             names.insert(CONTROL);
         }
-        if self.nodes.is_empty() || self.clients.is_empty() {
+        if self.control.is_none() && (self.nodes.is_empty() || self.clients.is_empty()) {
             return fault("at least one node and one client on the segment are needed".to_owned());
         }
         if all.len() > MEMBERS_MAX {

@@ -192,6 +192,9 @@ fn control(name: &LabName, t: &Topology, c: &Control) -> String {
             name.namespace(&node.name),
             port = port(&node.name),
         );
+        if let Some(address) = t.management(node) {
+            let _ = writeln!(lines, "route add {} via {address}", node.pod_cidr);
+        }
     }
     lines
 }

@@ -1,0 +1,162 @@
+//! A cluster that is up: built, found again, ended.
+
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use signpost_lab::{Lab, LabName, Topology, topology};
+
+use crate::control::{self, API_PORT, Files};
+use crate::error::At;
+use crate::{Components, Error, Mode, nodes};
+
+/// A stand-in writes its Node within a second; the API server may be busy.
+const NODES: Duration = Duration::from_secs(30);
+
+/// What a cluster consists of.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The kube-proxy.
+    pub mode: Mode,
+    /// Nodes, clients, router.
+    pub topology: Topology,
+    /// The `signpost` binary: servers of pods, and Pods of ours, run it.
+    pub signpost: PathBuf,
+    /// Everything else.
+    pub components: Components,
+}
+
+/// A cluster that is up.
+#[derive(Debug)]
+pub struct Cluster {
+    lab: Lab,
+    state: State,
+}
+
+/// What another process needs to find it again.
+#[derive(Debug, Serialize, Deserialize)]
+struct State {
+    mode: Mode,
+    program: PathBuf,
+}
+
+impl Cluster {
+    /// Builds one. On failure nothing is left but what the error names.
+    pub fn up(name: &LabName, options: Options) -> Result<Self, Error> {
+        let topology = options.topology.clone().with_control();
+        let lab = Lab::up(
+            name,
+            topology,
+            signpost_lab::Options {
+                program: options.signpost.clone(),
+                agents: false,
+                agent_args: Vec::new(),
+            },
+        )?;
+        let cluster = Self::build(lab, &options);
+        if let Err(error) = cluster {
+            let error = keep_log(name, error);
+            signpost_lab::down(name)?;
+            return Err(error);
+        }
+        cluster
+    }
+
+    fn build(lab: Lab, options: &Options) -> Result<Self, Error> {
+        let control = lab.topology().control.clone().expect("asked for by `up`");
+        let nodes: Vec<String> = lab.topology().nodes.iter().map(|n| n.name.clone()).collect();
+        let components = &options.components;
+        control::start(&lab, components, control.address, &nodes)?;
+        let at = format!("{}:{API_PORT}", control.address);
+        let from = lab.namespace(topology::CONTROL)?;
+        nodes::start_stand_ins(&lab, components, &options.signpost, &from, &at)?;
+        let state = State { mode: options.mode, program: components.program().to_owned() };
+        let cluster = Self { lab, state };
+        let wanted = nodes.len();
+        cluster.lab.wait_until("every Node is registered", NODES, || {
+            cluster
+                .kubectl(&["get", "nodes", "-o", "name"])
+                .is_ok_and(|names| names.lines().count() == wanted)
+        })?;
+        nodes::start_proxies(&cluster.lab, components, options.mode)?;
+        let file = state_file(&cluster.lab);
+        let text = serde_json::to_string(&cluster.state).expect("words and a path are JSON");
+        std::fs::write(&file, text).at(|| file.display().to_string())?;
+        Ok(cluster)
+    }
+
+    /// Finds one that is up.
+    pub fn attach(name: &LabName) -> Result<Self, Error> {
+        let missing = |_| Error::Missing(name.to_string());
+        let lab = Lab::attach(name).map_err(|e| match e {
+            signpost_lab::Error::Missing(name) => Error::Missing(name),
+            other => other.into(),
+        })?;
+        let file = state_file(&lab);
+        let text = std::fs::read_to_string(&file).map_err(missing)?;
+        let state = serde_json::from_str(&text)
+            .map_err(|e| Error::Data(format!("{}: {e}: end the cluster", file.display())))?;
+        Ok(Self { lab, state })
+    }
+
+    /// Ends it: every process, namespace and file.
+    pub fn down(self) -> Result<(), Error> {
+        signpost_lab::down(&self.lab.name())?;
+        Ok(())
+    }
+
+    /// Its nodes, pods, clients and router.
+    pub fn lab(&self) -> &Lab {
+        &self.lab
+    }
+
+    /// Its kube-proxy.
+    pub fn mode(&self) -> Mode {
+        self.state.mode
+    }
+
+    /// The administrator's kubeconfig, for programs in the control plane's namespace or a node's.
+    pub fn kubeconfig(&self) -> PathBuf {
+        Files::of(&self.lab).kubeconfig("admin")
+    }
+
+    /// Where the components' output is.
+    pub fn logs(&self) -> PathBuf {
+        Files::of(&self.lab).folder().join("logs")
+    }
+
+    /// Runs kubectl as the administrator and returns what it printed.
+    pub fn kubectl(&self, args: &[&str]) -> Result<String, Error> {
+        self.kubectl_with(args, "")
+    }
+
+    /// The same, with something to read.
+    pub fn kubectl_with(&self, args: &[&str], stdin: &str) -> Result<String, Error> {
+        let config = self.kubeconfig().display().to_string();
+        let all: Vec<&str> =
+            ["kubectl", "--kubeconfig", &config].into_iter().chain(args.iter().copied()).collect();
+        let program = self.state.program.display().to_string();
+        Ok(self.lab.namespace(topology::CONTROL)?.command(&program, &all, stdin)?)
+    }
+
+    /// Runs kubectl as the administrator with this program's own input and output.
+    pub fn kubectl_here(&self, args: &[String]) -> Result<ExitStatus, Error> {
+        let mut command = Command::new(&self.state.program);
+        command.arg("kubectl").arg("--kubeconfig").arg(self.kubeconfig()).args(args);
+        let ns = self.lab.namespace(topology::CONTROL)?;
+        ns.run(|| command.status())?.at(|| "kubectl".to_owned())
+    }
+}
+
+fn state_file(lab: &Lab) -> PathBuf {
+    Files::of(lab).folder().join("state.json")
+}
+
+/// The directory goes; the log that tells why it failed stays.
+fn keep_log(name: &LabName, error: Error) -> Error {
+    let Error::Component { component, message, log } = error else { return error };
+    let kept = std::env::temp_dir().join(format!("signpost-cluster-{name}-{component}.log"));
+    let log = if std::fs::copy(&log, &kept).is_ok() { kept } else { log };
+    Error::Component { component, message, log }
+}
