@@ -1,4 +1,5 @@
-// The Kubernetes components of one release as one binary: the first argument says which.
+// The Kubernetes components of one release as one binary, and what a cluster of them needs on a machine
+// without a container engine: the first argument says which.
 package main
 
 import (
@@ -14,6 +15,10 @@ import (
 	controllers "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+
+	"signpost.test/cluster/pki"
+	"signpost.test/cluster/relay"
+	"signpost.test/cluster/remote"
 )
 
 func main() {
@@ -35,6 +40,14 @@ func main() {
 		run(proxy.NewProxyCommand())
 	case "kubectl":
 		run(kubectl.NewDefaultKubectlCommand())
+	case "pki":
+		own(pki.NewCommand())
+	case "relay":
+		own(relay.NewCommand())
+	case "serve-commands":
+		own(remote.NewServeCommand())
+	case "run-command":
+		own(remote.NewRunCommand())
 	default:
 		usage()
 	}
@@ -44,7 +57,16 @@ func run(command *cobra.Command) {
 	os.Exit(cli.Run(command))
 }
 
+// own runs a command of this module: its errors are for a person, not for a log.
+func own(command *cobra.Command) {
+	command.SilenceUsage = true
+	if command.Execute() != nil {
+		os.Exit(1)
+	}
+}
+
 func usage() {
-	fmt.Fprintln(os.Stderr, "usage: components etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kube-proxy|kubectl [FLAGS]")
+	fmt.Fprintln(os.Stderr, "usage: components etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kube-proxy|kubectl [FLAGS]\n"+
+		"       components pki|relay|serve-commands|run-command [FLAGS]")
 	os.Exit(2)
 }
