@@ -1,10 +1,11 @@
 //! `cargo xtask cluster`: the real Kubernetes components on a lab, to try things by hand.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use signpost_cluster::{Cluster, Components, Mode, Options};
+use signpost_cluster::{Cluster, Components, Mode, Options, snapshot};
 use signpost_lab::{LabName, Topology};
 
 use crate::{machine, release, workspace};
@@ -13,7 +14,8 @@ const USAGE: &str = "\
 cargo xtask cluster up [--name NAME] [--mode nftables|iptables|ipvs|none] [--nodes 3]
                     down [--name NAME]
                     kubectl [--name NAME] ARGUMENTS...
-                    logs [--name NAME] [COMPONENT]";
+                    logs [--name NAME] [COMPONENT]
+                    snapshot [--name NAME] FOLDER";
 
 /// More nodes than this is no cluster for one machine: each runs a kube-proxy.
 const NODES_MAX: u8 = 26;
@@ -31,6 +33,7 @@ enum Verb {
     Down,
     Kubectl(Vec<String>),
     Logs(Option<String>),
+    Snapshot(PathBuf),
 }
 
 pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
@@ -51,6 +54,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
             return Ok(code.map_or(ExitCode::FAILURE, ExitCode::from));
         }
         Verb::Logs(component) => logs(&Cluster::attach(&name)?, component.as_deref())?,
+        Verb::Snapshot(folder) => {
+            let count = snapshot::write(&Cluster::attach(&name)?, &folder)?;
+            println!("{count} files in {}", folder.display());
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -76,7 +83,7 @@ fn parse(arguments: &[String]) -> Result<Asked> {
             (_, "--name") => name = value()?,
             ("up", "--mode") => mode = Some(value()?.parse().map_err(anyhow::Error::msg)?),
             ("up", "--nodes") => nodes = Some(value()?),
-            ("kubectl" | "logs", _) => words.push(word.clone()),
+            ("kubectl" | "logs" | "snapshot", _) => words.push(word.clone()),
             _ => bail!("`{word}` is no argument of cargo xtask cluster {verb}\n\n{USAGE}"),
         }
     }
@@ -91,6 +98,10 @@ fn parse(arguments: &[String]) -> Result<Asked> {
         "kubectl" => Verb::Kubectl(words),
         "logs" if words.len() > 1 => bail!("one component at a time\n\n{USAGE}"),
         "logs" => Verb::Logs(words.pop()),
+        "snapshot" => match &words[..] {
+            [folder] => Verb::Snapshot(folder.into()),
+            _ => bail!("snapshot needs one folder, which it makes\n\n{USAGE}"),
+        },
         unknown => bail!("no `cargo xtask cluster {unknown}`\n\n{USAGE}"),
     };
     Ok(Asked { name: name.parse()?, verb })

@@ -23,7 +23,7 @@ cargo xtask TASK
 
   demo                      build the static binary and show Signpost at work (root)
   test [--tier NAME]...     every check that a commit must pass; --tier runs only those
-  cluster VERB              the real Kubernetes components on a lab: up, down, kubectl, logs (root, Go)
+  cluster VERB              the real Kubernetes components on a lab: up, kubectl, down, ... (root, Go)
   bench [NAME]              figures against a baseline of the same run; no name lists them
   mutants [NAME]...         break each promise on purpose; a test must notice
   fuzz [--minutes N] [NAME]...  fuzz the parsers of hostile input (nightly)

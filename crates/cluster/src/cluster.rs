@@ -140,6 +140,22 @@ impl Cluster {
         Ok(self.lab.namespace(topology::CONTROL)?.command(&program, &all, stdin)?)
     }
 
+    /// What a command prints in the namespace of a member: its output, or why it failed.
+    pub(crate) fn output(&self, member: &str, command: &[&str]) -> String {
+        // `ip` names the namespace at a cable's other end, which no node of a person has.
+        let alone = "mount -t tmpfs none /run/netns && exec \"$@\"";
+        let all: Vec<&str> = ["--mount", "sh", "-c", alone, "sh"]
+            .into_iter()
+            .chain(command.iter().copied())
+            .collect();
+        let run = |ns: signpost_lab::Namespace| ns.command("unshare", &all, "");
+        match self.lab.namespace(member).and_then(run) {
+            Ok(text) => text,
+            Err(signpost_lab::Error::Command { message, .. }) => message + "\n",
+            Err(error) => format!("{error}\n"),
+        }
+    }
+
     /// Runs kubectl as the administrator with this program's own input and output.
     pub fn kubectl_here(&self, args: &[String]) -> Result<ExitStatus, Error> {
         let mut command = Command::new(&self.state.program);

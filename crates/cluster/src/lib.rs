@@ -6,6 +6,7 @@ mod components;
 mod control;
 mod error;
 mod nodes;
+pub mod snapshot;
 pub mod truth;
 pub mod vm;
 
