@@ -37,6 +37,7 @@ fn main() -> ExitCode {
         ("a_hung_control_loop_stops_the_wire", agents::a_hung_control_loop_stops_the_wire),
         ("a_stopped_agent_wakes_up_silent", agents::a_stopped_agent_wakes_up_silent),
         ("a_killed_agent_is_replaced", agents::a_killed_agent_is_replaced),
+        ("a_living_agent_is_not_started_again", agents::a_living_agent_is_not_started_again),
         (
             "a_returning_node_leaves_the_address_where_it_is",
             agents::a_returning_node_leaves_the_address_where_it_is,
