@@ -16,9 +16,11 @@ import (
 	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 
+	"signpost.test/cluster/node"
 	"signpost.test/cluster/pki"
 	"signpost.test/cluster/relay"
 	"signpost.test/cluster/remote"
+	"signpost.test/cluster/scratch"
 )
 
 func main() {
@@ -48,6 +50,10 @@ func main() {
 		own(remote.NewServeCommand())
 	case "run-command":
 		own(remote.NewRunCommand())
+	case "node":
+		own(node.NewCommand())
+	case scratch.Command:
+		scratch.Main()
 	default:
 		usage()
 	}
@@ -67,6 +73,6 @@ func own(command *cobra.Command) {
 
 func usage() {
 	fmt.Fprintln(os.Stderr, "usage: components etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kube-proxy|kubectl [FLAGS]\n"+
-		"       components pki|relay|serve-commands|run-command [FLAGS]")
+		"       components pki|node|relay|serve-commands|run-command [FLAGS]")
 	os.Exit(2)
 }

@@ -1,0 +1,130 @@
+package scratch
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// The child's files beside the three usual ones.
+const (
+	specFD  = 3
+	errorFD = 4
+)
+
+// Main is the child: it becomes the program, or says on errorFD why not.
+func Main() {
+	// Namespaces and capabilities are this thread's, and it is this thread that becomes the program.
+	runtime.LockOSThread()
+	complaints := os.NewFile(errorFD, "complaints")
+	err := become()
+	fmt.Fprint(complaints, err)
+	os.Exit(1)
+}
+
+func become() error {
+	unix.CloseOnExec(errorFD)
+	file := os.NewFile(specFD, "specification")
+	var spec Spec
+	err := json.NewDecoder(file).Decode(&spec)
+	file.Close()
+	if err != nil {
+		return fmt.Errorf("reading what to run: %w", err)
+	}
+	bounding, err := mask(spec.Capabilities)
+	if err != nil {
+		return err
+	}
+	last, err := lastCapability()
+	if err != nil {
+		return err
+	}
+	if spec.Enter != "" {
+		err = enter(spec.Enter)
+	} else {
+		err = enterRoot(&spec)
+		if err == nil {
+			err = unix.Sethostname([]byte(spec.Hostname))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if spec.Directory != "" {
+		if err := os.Chdir(spec.Directory); err != nil {
+			return fmt.Errorf("workingDir: %w", err)
+		}
+	}
+	if err := os.Setenv("PATH", variable(spec.Environment, "PATH")); err != nil {
+		return err
+	}
+	program, err := exec.LookPath(spec.Argv[0])
+	if err != nil {
+		return fmt.Errorf("the container has no program %q: %w", spec.Argv[0], err)
+	}
+	if err := giveUp(&spec, bounding, last); err != nil {
+		return err
+	}
+	unix.Umask(0o022)
+	return fmt.Errorf("running %s: %w", program, syscall.Exec(program, spec.Argv, spec.Environment))
+}
+
+// enter moves into the mount namespace of a running container: its root folder is then ours.
+func enter(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	// A thread that shares its root folder with others cannot move.
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return err
+	}
+	if err := unix.Setns(int(file.Fd()), unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("entering the container: %w", err)
+	}
+	return os.Chdir("/")
+}
+
+// giveUp leaves this thread with what the program may have.
+func giveUp(spec *Spec, bounding uint64, last int) error {
+	if err := bound(bounding, last); err != nil {
+		return err
+	}
+	if err := syscall.Setgroups(spec.Groups); err != nil {
+		return fmt.Errorf("supplementalGroups: %w", err)
+	}
+	if err := syscall.Setgid(spec.GID); err != nil {
+		return fmt.Errorf("runAsGroup: %w", err)
+	}
+	if err := syscall.Setuid(spec.UID); err != nil {
+		return fmt.Errorf("runAsUser: %w", err)
+	}
+	// Another user than root has lost all by now.
+	if spec.UID == 0 {
+		if err := hold(bounding, last); err != nil {
+			return err
+		}
+	}
+	if spec.NoNewPrivileges {
+		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+			return fmt.Errorf("allowPrivilegeEscalation: %w", err)
+		}
+	}
+	return nil
+}
+
+func variable(environment []string, name string) string {
+	for _, pair := range environment {
+		if value, ok := strings.CutPrefix(pair, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
