@@ -3,11 +3,13 @@ package node
 import (
 	"context"
 	"fmt"
+	"io"
 	"log"
 	"net/netip"
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/grpclog"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -30,6 +32,8 @@ type agent struct {
 
 // Run is the stand-in, until the context ends.
 func Run(ctx context.Context, config Config, client kubernetes.Interface) error {
+	// A gRPC probe that fails says so itself.
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 	if err := registerSoon(ctx, config, client); err != nil {
 		return err
 	}
@@ -74,7 +78,6 @@ func Run(ctx context.Context, config Config, client kubernetes.Interface) error 
 	}
 	log.Printf("node %s: ready", config.Name)
 	stayRegistered(ctx, config, client)
-	factory.Shutdown()
 	a.running.Wait()
 	return nil
 }

@@ -53,6 +53,8 @@ type container struct {
 	// started and ready are what the status says: see the probes.
 	started, ready bool
 	restarts       int32
+	// again: the next start is a restart.
+	again bool
 	// last is how it ended last.
 	last *corev1.ContainerStateTerminated
 	// failure is why it could not be started.
@@ -79,7 +81,7 @@ type process interface {
 }
 
 // newContainers puts the containers in the order of their start, and remembers what the status says of them.
-func newContainers(pod *corev1.Pod) []*container {
+func newContainers(pod *corev1.Pod, own bool) []*container {
 	var containers []*container
 	add := func(spec *corev1.Container, kind kind, statuses []corev1.ContainerStatus) {
 		c := &container{spec: spec, kind: kind}
@@ -87,6 +89,8 @@ func newContainers(pod *corev1.Pod) []*container {
 		if at >= 0 {
 			c.restarts = statuses[at].RestartCount
 			c.last = statuses[at].LastTerminationState.Terminated
+			// Of the program under test, what an earlier stand-in started is ended and started again.
+			c.again = own && statuses[at].State.Running != nil
 		}
 		containers = append(containers, c)
 	}
@@ -113,6 +117,9 @@ func (w *worker) start(ctx context.Context, c *container) {
 		return
 	}
 	c.state, c.process, c.begun = running, process, metav1.Now()
+	if c.again {
+		c.restarts++
+	}
 	w.probe(c)
 	go func() {
 		<-process.exited()
@@ -136,8 +143,7 @@ func (w *worker) exited(c *container) {
 		c.state = completed
 		return
 	}
-	c.state = waiting
-	c.restarts++
+	c.state, c.again = waiting, true
 	if ran >= backOffReset {
 		c.backOff = 0
 	}

@@ -145,7 +145,9 @@ func (s *hostSandbox) mount(pod *corev1.Pod, mount corev1.VolumeMount, variables
 				return scratch.Mount{}, err
 			}
 		}
-		return scratch.Mount{Source: source, Target: mount.MountPath, ReadOnly: mount.ReadOnly}, nil
+		// What comes from objects is read-only, whatever the mount says: so it is with the kubelet.
+		writable := volume.EmptyDir != nil || volume.HostPath != nil
+		return scratch.Mount{Source: source, Target: mount.MountPath, ReadOnly: mount.ReadOnly || !writable}, nil
 	}
 	return scratch.Mount{}, fmt.Errorf("the Pod has no such volume: add it to spec.volumes")
 }

@@ -8,12 +8,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
-	"k8s.io/utils/ptr"
 )
 
 // retry is the pause after something that failed for reasons outside of the Pod.
@@ -72,11 +69,11 @@ func newWorker(a *agent, pod *corev1.Pod) *worker {
 	own := ownsImages(pod, a.config.Images)
 	w.refused = refuse(pod, own, a.config.Images)
 	if own {
-		w.sandbox = newHostSandbox(a, pod, func() { w.post(func() {}) })
+		w.sandbox = newHostSandbox(a, pod, func() { w.post(w.retryFailed) })
 	} else {
 		w.sandbox = &labSandbox{agent: a}
 	}
-	w.containers = newContainers(pod)
+	w.containers = newContainers(pod, own)
 	return w
 }
 
@@ -157,16 +154,14 @@ func (w *worker) turn(ctx context.Context) bool {
 
 func (w *worker) turnToRun(ctx context.Context) {
 	if !w.prepared {
-		w.trouble = w.sandbox.prepare(ctx, w.pod)
+		w.setTrouble(w.sandbox.prepare(ctx, w.pod))
 		if w.prepared = w.trouble == nil; !w.prepared {
-			w.log("%v", w.trouble)
 			w.wakeAt(time.Now().Add(retry))
 			return
 		}
 	}
 	next, err := w.sandbox.refresh(ctx, w.pod)
-	if w.trouble = err; err != nil {
-		w.log("%v", err)
+	if w.setTrouble(err); err != nil {
 		next = time.Now().Add(retry)
 		if !w.anyRunning() {
 			w.wakeAt(next)
@@ -184,6 +179,23 @@ func (w *worker) turnToRun(ctx context.Context) {
 	}
 }
 
+// retryFailed starts at once what could not be started: what it needs may be there now.
+func (w *worker) retryFailed() {
+	for _, c := range w.containers {
+		if c.failure != nil {
+			c.notBefore = time.Time{}
+		}
+	}
+}
+
+// setTrouble logs what is new.
+func (w *worker) setTrouble(err error) {
+	if err != nil && (w.trouble == nil || w.trouble.Error() != err.Error()) {
+		w.log("%v", err)
+	}
+	w.trouble = err
+}
+
 // isDue says whether a container may start; if not yet, the worker wakes up then.
 func (w *worker) isDue(c *container) bool {
 	if time.Now().Before(c.notBefore) {
@@ -191,60 +203,6 @@ func (w *worker) isDue(c *container) bool {
 		return false
 	}
 	return true
-}
-
-// turnToEnd ends the containers, the main ones first and then the sidecars, the last one first.
-func (w *worker) turnToEnd(ctx context.Context) bool {
-	w.setDeadline()
-	for i := len(w.containers) - 1; i >= 0; i-- {
-		c := w.containers[i]
-		if c.state == running && (c.kind != sidecar || !w.anyRunningAfter(i)) {
-			w.stop(c, time.Until(w.deadline))
-		}
-	}
-	if w.anyRunning() {
-		w.report(ctx)
-		return false
-	}
-	if err := w.sandbox.remove(ctx); err != nil {
-		w.log("%v", err)
-		w.wakeAt(time.Now().Add(retry))
-		return false
-	}
-	w.ended = true
-	return w.gone || w.reportEnd(ctx)
-}
-
-// setDeadline counts the grace from when the deletion was seen first, and again when it was shortened.
-func (w *worker) setDeadline() {
-	grace := ptr.Deref(w.pod.DeletionGracePeriodSeconds, 0)
-	if w.gone {
-		grace = 0
-	}
-	if !w.deadline.IsZero() && grace >= w.grace {
-		return
-	}
-	w.grace, w.deadline = grace, time.Now().Add(time.Duration(grace)*time.Second)
-	for _, c := range w.containers {
-		if c.hurry != nil {
-			c.hurry(w.deadline)
-		}
-	}
-}
-
-// reportEnd writes the last status and takes the Pod out of the API.
-func (w *worker) reportEnd(ctx context.Context) bool {
-	w.report(ctx)
-	err := w.agent.client.CoreV1().Pods(w.pod.Namespace).Delete(ctx, w.pod.Name, metav1.DeleteOptions{
-		GracePeriodSeconds: ptr.To(int64(0)),
-		Preconditions:      metav1.NewUIDPreconditions(string(w.uid)),
-	})
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return true
-	}
-	w.log("deleting it: %v", err)
-	w.wakeAt(time.Now().Add(retry))
-	return false
 }
 
 func (w *worker) anyRunning() bool { return w.anyRunningAfter(-1) }

@@ -3,6 +3,7 @@ package scratch
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"runtime"
@@ -72,6 +73,10 @@ func become() error {
 		return err
 	}
 	unix.Umask(0o022)
+	// Whoever started the stand-in may have left files open in it, which no container would see.
+	if err := unix.CloseRange(specFD, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return fmt.Errorf("closing files: %w", err)
+	}
 	return fmt.Errorf("running %s: %w", program, syscall.Exec(program, spec.Argv, spec.Environment))
 }
 
