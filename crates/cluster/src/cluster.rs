@@ -9,7 +9,9 @@ use signpost_lab::{Lab, LabName, Topology, topology};
 
 use crate::control::{self, API_PORT, Files};
 use crate::error::At;
-use crate::{Components, Error, Mode, nodes};
+use crate::truth::{self, Recording};
+use crate::vm::Vm;
+use crate::{Components, Error, Mode, guest, nodes};
 
 /// A stand-in writes its Node within a second; the API server may be busy.
 const NODES: Duration = Duration::from_secs(30);
@@ -25,12 +27,17 @@ pub struct Options {
     pub signpost: PathBuf,
     /// Everything else.
     pub components: Components,
+    /// Where the kernel for IPVS mode is kept.
+    pub image: PathBuf,
 }
 
 /// A cluster that is up.
 #[derive(Debug)]
 pub struct Cluster {
+    /// In IPVS mode only the control plane.
     lab: Lab,
+    /// Where the nodes are in IPVS mode.
+    guest: Option<Vm>,
     state: State,
 }
 
@@ -44,10 +51,13 @@ struct State {
 impl Cluster {
     /// Builds one. On failure nothing is left but what the error names.
     pub fn up(name: &LabName, options: Options) -> Result<Self, Error> {
-        let topology = options.topology.clone().with_control();
+        let outside = match options.mode {
+            Mode::Ipvs => options.topology.clone().emptied(),
+            Mode::Nftables | Mode::Iptables | Mode::None => options.topology.clone(),
+        };
         let lab = Lab::up(
             name,
-            topology,
+            outside.with_control(),
             signpost_lab::Options {
                 program: options.signpost.clone(),
                 agents: false,
@@ -64,22 +74,29 @@ impl Cluster {
     }
 
     fn build(lab: Lab, options: &Options) -> Result<Self, Error> {
+        let Options { mode, topology, signpost, components, image } = options;
         let control = lab.topology().control.clone().expect("asked for by `up`");
-        let nodes: Vec<String> = lab.topology().nodes.iter().map(|n| n.name.clone()).collect();
-        let components = &options.components;
+        let nodes: Vec<String> = topology.nodes.iter().map(|n| n.name.clone()).collect();
         control::start(&lab, components, control.address, &nodes)?;
-        let at = format!("{}:{API_PORT}", control.address);
         let from = lab.namespace(topology::CONTROL)?;
-        nodes::start_stand_ins(&lab, components, &options.signpost, &from, &at)?;
-        let state = State { mode: options.mode, program: components.program().to_owned() };
-        let cluster = Self { lab, state };
-        let wanted = nodes.len();
+        let guest = if *mode == Mode::Ipvs {
+            Some(guest::boot(&lab, &from, image, topology, signpost, components)?)
+        } else {
+            let at = format!("{}:{API_PORT}", control.address);
+            nodes::start_stand_ins(&lab, components, signpost, &from, &at)?;
+            None
+        };
+        let state = State { mode: *mode, program: components.program().to_owned() };
+        let cluster = Self { lab, guest, state };
         cluster.lab.wait_until("every Node is registered", NODES, || {
             cluster
                 .kubectl(&["get", "nodes", "-o", "name"])
-                .is_ok_and(|names| names.lines().count() == wanted)
+                .is_ok_and(|names| names.lines().count() == nodes.len())
         })?;
-        nodes::start_proxies(&cluster.lab, components, options.mode)?;
+        match &cluster.guest {
+            Some(guest) => guest::start_proxies(guest, &cluster.lab.name(), components)?,
+            None => nodes::start_proxies(&cluster.lab, components, *mode)?,
+        }
         let file = state_file(&cluster.lab);
         let text = serde_json::to_string(&cluster.state).expect("words and a path are JSON");
         std::fs::write(&file, text).at(|| file.display().to_string())?;
@@ -95,9 +112,13 @@ impl Cluster {
         })?;
         let file = state_file(&lab);
         let text = std::fs::read_to_string(&file).map_err(missing)?;
-        let state = serde_json::from_str(&text)
+        let state: State = serde_json::from_str(&text)
             .map_err(|e| Error::Data(format!("{}: {e}: end the cluster", file.display())))?;
-        Ok(Self { lab, state })
+        let guest = match state.mode {
+            Mode::Ipvs => Some(Vm::attach(&Files::of(&lab).folder().join("vm"))?),
+            Mode::Nftables | Mode::Iptables | Mode::None => None,
+        };
+        Ok(Self { lab, guest, state })
     }
 
     /// Ends it: every process, namespace and file.
@@ -140,6 +161,17 @@ impl Cluster {
         Ok(self.lab.namespace(topology::CONTROL)?.command(&program, &all, stdin)?)
     }
 
+    /// Measures what every sender gets, beside what a recording of this mode has: the report, and
+    /// whether they agree.
+    pub fn matrix(&self, recording: Recording) -> Result<(String, bool), Error> {
+        if let Some(guest) = &self.guest {
+            return guest::matrix(guest, &self.lab.name(), &self.state.program, recording);
+        }
+        let kubectl = |args: &[&str], stdin: &str| Ok(self.kubectl_with(args, stdin)?);
+        let report = truth::run(&self.lab, &kubectl, recording)?;
+        Ok((report.text(), report.holds()))
+    }
+
     /// What a command prints in the namespace of a member: its output, or why it failed.
     pub(crate) fn output(&self, member: &str, command: &[&str]) -> String {
         // `ip` names the namespace at a cable's other end, which no node of a person has.
@@ -154,6 +186,16 @@ impl Cluster {
             Err(signpost_lab::Error::Command { message, .. }) => message + "\n",
             Err(error) => format!("{error}\n"),
         }
+    }
+
+    /// Runs a command in the namespace of a member with this program's own input and output.
+    pub fn run_here(&self, words: &[String]) -> Result<ExitStatus, Error> {
+        let [member, program, args @ ..] = words else {
+            return Err(Error::Data("a member and a command are needed".to_owned()));
+        };
+        let mut command = Command::new(program);
+        command.args(args);
+        self.lab.namespace(member)?.run(|| command.status())?.at(|| program.clone())
     }
 
     /// Runs kubectl as the administrator with this program's own input and output.

@@ -5,6 +5,7 @@ mod cluster;
 mod components;
 mod control;
 mod error;
+pub mod guest;
 mod nodes;
 pub mod snapshot;
 pub mod truth;
