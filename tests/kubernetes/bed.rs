@@ -53,10 +53,15 @@ pub(crate) fn options(mode: Mode, nodes: usize) -> Options {
     Options {
         mode,
         topology,
-        signpost: PathBuf::from(env!("CARGO_BIN_EXE_signpost")),
+        signpost: static_binary().unwrap_or_else(|| env!("CARGO_BIN_EXE_signpost").into()),
         components: Components::build(root, |_| {}).unwrap(),
         image: root.join("target/cluster/vm"),
     }
+}
+
+/// The binary that starts in an empty root, as Pods need it: the tier builds it and says where.
+pub(crate) fn static_binary() -> Option<PathBuf> {
+    std::env::var_os("SIGNPOST_STATIC").map(PathBuf::from)
 }
 
 /// How often a target is tried: of two pods each is missed once in 2^40.

@@ -7,7 +7,7 @@ use signpost_cluster::{Cluster, Mode};
 use signpost_lab::arp;
 use signpost_lab::manifest::{Policy, Service, State};
 
-use crate::bed::{Bed, SOON};
+use crate::bed::{Bed, SOON, static_binary};
 
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 120);
 
@@ -31,6 +31,7 @@ spec:
         args: [agent, --source, "dir:/manifests", --node, $(NODE), --mesh-key, /mesh/key]
         env:
         - {name: NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
+        securityContext: {capabilities: {drop: [ALL], add: [NET_ADMIN, NET_RAW]}}
         readinessProbe: {exec: {command: [/signpost, status]}, periodSeconds: 1}
         volumeMounts:
         - {name: manifests, mountPath: /manifests}
@@ -41,6 +42,11 @@ spec:
 "#;
 
 pub(crate) fn are_the_real_agent(bed: &Bed) {
+    assert!(
+        static_binary().is_some(),
+        "a Pod has no libraries: SIGNPOST_STATIC must name a static binary, as \
+         `cargo xtask test --tier cluster` has it"
+    );
     let cluster = bed.cluster(Mode::Nftables);
     let lab = cluster.lab();
     let service = Service {
@@ -60,19 +66,17 @@ pub(crate) fn are_the_real_agent(bed: &Bed) {
     let owner = one_owner(&cluster);
     assert!(owner == "node-a" || owner == "node-b", "{owner} has no endpoint");
 
-    // The Pod of the owner is deleted: the address is at the other node, and the DaemonSet's
-    // controller makes a new Pod.
+    // The Pod of the owner is deleted: its controller makes another, and the address has an owner.
     let old = pod_of(&cluster, &owner);
     cluster.kubectl(&["delete", "pod", &old]).unwrap();
-    lab.wait_until(
-        "the other node owns it",
-        SOON,
-        || matches!(&owners(&cluster)[..], [one] if *one != owner),
-    )
+    lab.wait_until("the DaemonSet has a new Pod there", SOON, || {
+        let now = pod_of(&cluster, &owner);
+        !now.is_empty() && now != old
+    })
     .unwrap();
-    lab.wait_until("the DaemonSet has a new Pod there", SOON, || pod_of(&cluster, &owner) != old)
-        .unwrap();
     cluster.kubectl(&["rollout", "status", "daemonset/signpost", "--timeout=60s"]).unwrap();
+    let owner = one_owner(&cluster);
+    assert!(owner == "node-a" || owner == "node-b", "{owner} has no endpoint");
 
     cluster
         .kubectl(&["delete", "daemonset/signpost", "configmap/manifests", "secret/mesh"])

@@ -1,5 +1,6 @@
 //! The tiers, cheapest first.
 
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Result, bail};
@@ -122,7 +123,11 @@ fn cluster() -> Result<Tally> {
     let mut tally = Tally::default();
     tally.check("components", components());
     if tally.failed == 0 {
-        tally += integration_tests(|test| CLUSTER.contains(&test.name))?;
+        // Pods of ours are containers without a library in them.
+        let binary = release::build()?;
+        tally += integration_tests_with(&[("SIGNPOST_STATIC", &binary)], |test| {
+            CLUSTER.contains(&test.name)
+        })?;
     }
     Ok(tally)
 }
@@ -155,17 +160,29 @@ struct IntegrationTest<'a> {
 /// Some of them. Cargo is told of all packages: of fewer, it would build what they depend on
 /// once more, with fewer features.
 fn integration_tests(wanted: fn(&IntegrationTest<'_>) -> bool) -> Result<Tally> {
+    integration_tests_with(&[], wanted)
+}
+
+fn integration_tests_with(
+    environment: &[(&str, &Path)],
+    wanted: fn(&IntegrationTest<'_>) -> bool,
+) -> Result<Tally> {
     let packages = workspace::members()?;
     let tests = packages.iter().flat_map(|package| {
         package.tests.iter().map(|name| IntegrationTest { package: &package.name, name })
     });
     let named = tests.filter(wanted).flat_map(|test| ["--test", test.name]);
-    cargo_test(&["--workspace"].into_iter().chain(named).collect::<Vec<_>>())
+    cargo_test_with(environment, &["--workspace"].into_iter().chain(named).collect::<Vec<_>>())
 }
 
 /// `cargo test`, all of it even if something fails, with its results counted.
 fn cargo_test(arguments: &[&str]) -> Result<Tally> {
+    cargo_test_with(&[], arguments)
+}
+
+fn cargo_test_with(environment: &[(&str, &Path)], arguments: &[&str]) -> Result<Tally> {
     let mut command: Command = run::cargo(&workspace::root());
+    command.envs(environment.iter().copied());
     command.args(["test", "--locked", "--no-fail-fast"]).args(arguments);
     let mut tally = Tally::default();
     let status = run::streamed(&mut command, |line| tally.read(line))?;
