@@ -45,7 +45,7 @@ func (a *addresses) give() (netip.Addr, error) {
 	for {
 		candidate := a.next
 		// The last address of the range is its broadcast address.
-		if a.next = candidate.Next(); !a.within.Contains(a.next) || !a.within.Contains(a.next.Next()) {
+		if a.next = candidate.Next(); !a.within.Contains(a.next.Next()) {
 			a.next = a.first()
 		}
 		if a.within.Contains(candidate) && !a.taken[candidate] {

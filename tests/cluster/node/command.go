@@ -9,6 +9,10 @@
 //   - A Pod with hostNetwork whose images are the program under test runs that program, in the node's network
 //     namespace and as a container built FROM scratch would run it.
 //
+// Two annotations are for tests: signpost.test/ready: "false" makes a Pod unready as long as it is there, and
+// signpost.test/stop-after: DURATION has an ordinary Pod's server go on so long after its preStop hook, within the
+// grace.
+//
 // What a Pod asks for and does not get is never passed over: it stays Pending, and its containers wait with
 // the reason CreateContainerConfigError and a message that names the field.
 //
@@ -18,7 +22,7 @@
 // "port-forward" do not work: what a container prints is in DIRECTORY/NODE/logs/NAMESPACE_POD_CONTAINER.log.
 //
 // SIGTERM ends the stand-in and leaves everything running. Started again it takes over the lab's pods as they
-// are; containers of the program are ended and started once more.
+// are; containers of the program are ended and started once more. A Pod that is being deleted then ends at once.
 package node
 
 import (

@@ -53,7 +53,8 @@ func (c Config) removePod(ctx context.Context, member string) error {
 }
 
 func (c Config) lab(ctx context.Context, args ...string) error {
-	ctx, cancel := context.WithTimeout(ctx, labTimeout)
+	// The stand-in's end waits for it: a pod is made completely or not at all.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), labTimeout)
 	defer cancel()
 	// Into a file: a pipe would stay open in the server that add-pod leaves behind.
 	output, err := os.CreateTemp("", "signpost-lab-*")

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/component-base/version"
 	"k8s.io/component-helpers/apimachinery/lease"
 	"k8s.io/utils/clock"
 )
@@ -99,7 +100,9 @@ func wantedNode(config Config, now time.Time) *corev1.Node {
 				{Type: corev1.NodeInternalIP, Address: config.Address.String()},
 				{Type: corev1.NodeHostName, Address: config.Name},
 			},
-			NodeInfo: corev1.NodeSystemInfo{OperatingSystem: "linux", Architecture: runtime.GOARCH},
+			NodeInfo: corev1.NodeSystemInfo{
+				OperatingSystem: "linux", Architecture: runtime.GOARCH, KubeletVersion: version.Get().GitVersion + "+stand-in",
+			},
 			Conditions: []corev1.NodeCondition{{
 				Type: corev1.NodeReady, Status: corev1.ConditionTrue,
 				Reason: "StandInReady", Message: "the stand-in runs",

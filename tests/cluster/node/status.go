@@ -3,10 +3,10 @@ package node
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	statusutil "k8s.io/kubernetes/pkg/util/pod"
@@ -32,10 +32,15 @@ func (w *worker) report(ctx context.Context) {
 	status := w.status(metav1.Now())
 	written, _, unchanged, err := statusutil.PatchPodStatus(ctx, w.agent.client, w.pod.Namespace, w.pod.Name, w.uid, w.pod.Status, status)
 	switch {
-	case unchanged, apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		// What became of it, the informer will tell.
+	case unchanged, ctx.Err() != nil:
 	case err != nil:
-		w.log("its status: %v", err)
+		// The error begins with the whole patch, and does not tell one that is gone from others: that, the
+		// informer will tell.
+		text := err.Error()
+		if at := strings.LastIndex(text, ": "); at >= 0 {
+			text = text[at+2:]
+		}
+		w.log("its status: %s", text)
 		w.wakeAt(time.Now().Add(retry))
 	default:
 		w.pod = written

@@ -227,6 +227,36 @@ hostNetwork: true`)
 	}
 }
 
+func TestWhatComesNextWaitsForASidecarToBeStarted(t *testing.T) {
+	s := perform(t, `
+initContainers:
+- {name: side, image: signpost, restartPolicy: Always, startupProbe: {exec: {command: [wait]}, periodSeconds: 1, timeoutSeconds: 600, successThreshold: 1, failureThreshold: 1}}
+containers: [{name: one, image: signpost}]
+hostNetwork: true`)
+	s.expect("side starts", "side exec wait")
+	s.await("it runs", func(pod *corev1.Pod) bool {
+		return len(pod.Status.InitContainerStatuses) > 0 && pod.Status.InitContainerStatuses[0].State.Running != nil
+	})
+	s.delete(30)
+	// So the other one never started.
+	s.expect("side terminated", "removed")
+}
+
+func TestASidecarServesUntilTheMainContainersHaveEnded(t *testing.T) {
+	s := perform(t, `
+initContainers: [{name: side, image: signpost, restartPolicy: Always}]
+containers: [{name: one, image: signpost, lifecycle: {preStop: {exec: {command: [wait]}}}}]
+hostNetwork: true`)
+	s.expect("side starts", "one starts")
+	s.await("ready", podutil.IsPodReady)
+	s.delete(600)
+	s.expect("one exec wait")
+	s.worker.post(func() { s.events <- fmt.Sprintf("side stops: %t", s.worker.containers[0].state == stopping) })
+	s.expect("side stops: false")
+	s.delete(0)
+	s.expect("one terminated", "side terminated", "removed")
+}
+
 func TestAnInitContainerThatFailsIsRunAgain(t *testing.T) {
 	s := perform(t, "{hostNetwork: true, initContainers: [{name: i, image: signpost}], containers: [{name: c, image: signpost}]}")
 	s.expect("i starts")
