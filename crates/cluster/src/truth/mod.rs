@@ -66,12 +66,10 @@ fn measured(
     let mut report = Report::new(recording);
     for (n, section) in sections.iter().enumerate() {
         addresses.enter(lab, sections, n)?;
-        if n == 0 {
-            // In ipvs mode a node looks at its addresses when there is news of Services, and then only.
-            objects::make(kubectl, recording)?;
-            objects::settled(lab, recording)?;
-        }
-        let outcomes = measure::section(lab, section);
+        // Before the first, and under its circumstances: in ipvs mode a node looks at its addresses
+        // when there is news of Services.
+        let served = if n == 0 { objects::serve(lab, kubectl, recording) } else { Ok(()) };
+        let outcomes = served.and_then(|()| measure::section(lab, section));
         addresses.leave(lab, section)?;
         report.add(section, &outcomes?, &places);
     }

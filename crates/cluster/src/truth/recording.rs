@@ -65,26 +65,20 @@ impl Recording {
 
     pub(super) fn sections(self, t: &Topology) -> Result<Vec<Section>, Error> {
         let fault = |message| Error::Recording { file: self.name(), message };
-        let services = Services::parse(self.services()).map_err(fault)?;
+        let services = Services::parse(self.manifests()).map_err(fault)?;
         cell::parse(self.text(), &services, t).map_err(fault)
     }
 
-    /// Its Services, with their status.
-    pub(super) fn services(self) -> &'static str {
+    /// What is served in it: Services with their status, and EndpointSlices.
+    pub(super) fn manifests(self) -> &'static str {
         match self {
-            Self::Nftables | Self::Iptables => include_str!("../../data/truth/services.yaml"),
+            Self::Nftables | Self::Iptables => concat!(
+                include_str!("../../data/truth/services.yaml"),
+                "---\n",
+                include_str!("../../data/truth/endpointslices.yaml"),
+            ),
             Self::IpvsOnePod => include_str!("../../data/truth/ipvs-one-pod.yaml"),
             Self::IpvsKeepalived => include_str!("../../data/truth/ipvs-keepalived.yaml"),
-        }
-    }
-
-    /// Their endpoints, where they are not beside the Services.
-    pub(super) fn endpoint_slices(self) -> Option<&'static str> {
-        match self {
-            Self::Nftables | Self::Iptables => {
-                Some(include_str!("../../data/truth/endpointslices.yaml"))
-            }
-            Self::IpvsOnePod | Self::IpvsKeepalived => None,
         }
     }
 

@@ -51,7 +51,7 @@ impl Addresses {
         }
         match section.stage.kind {
             Kind::Announced => Ok(()),
-            Kind::Bound => self.bind(lab, section, "add"),
+            Kind::Bound => self.bind(lab, section, "replace"),
             Kind::Limited => limit(lab, DEFAULT_RATELIMIT, "1"),
         }
     }
