@@ -1,4 +1,5 @@
-//! A recording's text, as cells: who sends what, under which circumstances, and what must come of it.
+//! A recording's text, as cells: who sends what, under which circumstances, and what must come of
+//! it.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;

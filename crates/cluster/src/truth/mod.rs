@@ -38,8 +38,8 @@ pub type Kubectl<'a> =
 const SERVERS: [(&str, &str, u16); 2] =
     [("host-b", "node-b", POD_PORT), ("balancer", "balancer", 80)];
 
-/// Measures a recording again, in a lab of that [`topology`] whose nodes have a kube-proxy of that mode.
-/// What is served is made with `kubectl` in the namespace `demo`, and taken away.
+/// Measures a recording again, in a lab of that [`topology`] whose nodes have a kube-proxy of that
+/// mode. What is served is made with `kubectl` in the namespace `demo`, and taken away.
 ///
 /// Some cells are about how many ICMP errors a kernel still sends: a lab that is measured again and
 /// again without 20 s of rest between may tell one refusal where there was none.

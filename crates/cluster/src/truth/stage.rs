@@ -25,8 +25,8 @@ const DEFAULT_RATELIMIT: &str = "1000";
 /// What the lab sets: no limit.
 const LAB_RATELIMIT: &str = "0";
 
-/// The ports that a kernel gives to senders, by default. Each section has a share of its own: a packet
-/// of a connection that a node remembers from the section before would be treated as it was then.
+/// The ports that a kernel gives to senders, by default. Each section has a share of its own: a
+/// packet of a connection that a node remembers from the section before would be treated as it was.
 const FIRST_PORT: u16 = 32768;
 const LAST_PORT: u16 = 60999;
 
@@ -128,8 +128,8 @@ fn send_from(lab: &Lab, member: &str, first: u16, last: u16) -> Result<(), Error
     Ok(lab.namespace(member)?.sysctl("ipv4/ip_local_port_range", &range)?)
 }
 
-/// Sets a limit for ICMP errors, and whether redirects are sent: these use up the limit for a host. A
-/// kernel forgets what it sent to a host after 20 s without a redirect or an error.
+/// Sets a limit for ICMP errors, and whether redirects are sent: these use up the limit for a host.
+/// A kernel forgets what it sent to a host after 20 s without a redirect or an error.
 fn limit(lab: &Lab, icmp_ratelimit: &str, send_redirects: &str) -> Result<(), Error> {
     for node in &lab.topology().nodes {
         let ns = lab.namespace(&node.name)?;

@@ -96,7 +96,7 @@ pub enum Cause {
     Expired(Ipv4Addr),
     /// The own kernel, at once (EPERM of a rule in OUTPUT, no route, nobody answers ARP).
     Local,
-    /// The own kernel, at once, and an ICMP error from there besides: a rule in OUTPUT that rejects.
+    /// The own kernel, at once, and an ICMP error from there: a rule in OUTPUT that rejects.
     Denied(Ipv4Addr),
 }
 
