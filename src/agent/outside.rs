@@ -33,7 +33,7 @@ pub(crate) struct Connection(u64);
 /// Whoever connected before a hand-over and has not asked by then asks the next agent.
 const LAST_ORDERS: Duration = Duration::from_millis(100);
 
-/// People and scripts; more at once are refused by closing.
+/// People and scripts. One more ends the oldest that we wait for; if all wait for us, itself.
 const CONNECTIONS_MAX: usize = 64;
 
 /// The status of thousands of addresses: worth giving its memory back.
@@ -102,7 +102,7 @@ impl Outside {
             if listener && leaving.is_none() {
                 self.accept(&mut clients, &mut next);
             }
-            clients.retain(|id, client| client.turn(*id, &self.control, &self.hang));
+            self.turn(&mut clients);
             if let Some(order) = &leaving
                 && (clients.keys().all(|c| *c == order.to) || order.until <= Instant::now())
             {
@@ -132,8 +132,7 @@ impl Outside {
             ),
             PollFd::new(self.inbox.as_fd(), PollFlags::POLLIN),
         ];
-        // Who waits for control's answer has nothing more to say.
-        let talking = clients.values().filter(|c| !c.asked || !c.reply.is_empty());
+        let talking = clients.values().filter(|c| c.is_awaited());
         fds.extend(talking.map(|c| {
             let wanted = if c.reply.is_empty() { PollFlags::POLLIN } else { PollFlags::POLLOUT };
             PollFd::new(c.stream.as_fd(), wanted)
@@ -147,7 +146,7 @@ impl Outside {
 
     fn accept(&self, clients: &mut BTreeMap<Connection, Client>, next: &mut u64) {
         while let Ok((stream, _)) = self.listener.accept() {
-            if clients.len() >= CONNECTIONS_MAX || stream.set_nonblocking(true).is_err() {
+            if stream.set_nonblocking(true).is_err() || !self.make_room(clients) {
                 continue;
             }
             *next += 1;
@@ -155,9 +154,33 @@ impl Outside {
             clients.insert(Connection(*next), client);
         }
     }
+
+    /// Whether one more finds a place; if need be the oldest that we wait for loses its own.
+    fn make_room(&self, clients: &mut BTreeMap<Connection, Client>) -> bool {
+        if clients.len() >= CONNECTIONS_MAX {
+            // Who has asked by now keeps its place.
+            self.turn(clients);
+        }
+        if clients.len() >= CONNECTIONS_MAX
+            && let Some(oldest) = clients.iter().find(|(_, c)| c.is_awaited()).map(|(id, _)| *id)
+        {
+            clients.remove(&oldest);
+        }
+        clients.len() < CONNECTIONS_MAX
+    }
+
+    fn turn(&self, clients: &mut BTreeMap<Connection, Client>) {
+        clients.retain(|id, client| client.turn(*id, &self.control, &self.hang));
+    }
 }
 
 impl Client {
+    /// Whether its next move is the peer's: to ask, or to take its answer. Who waits for control's
+    /// answer has nothing more to say.
+    fn is_awaited(&self) -> bool {
+        !self.asked || !self.reply.is_empty()
+    }
+
     /// Moves bytes; `false` once the connection is over.
     fn turn(&mut self, id: Connection, control: &Sender<Event>, hang: &Hang) -> bool {
         if !self.reply.is_empty() {

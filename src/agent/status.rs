@@ -94,7 +94,8 @@ fn address(s: &State, a: IpAddr) -> Value {
         "reason": reason,
         "detail": detail,
         "acknowledged": acknowledged,
-        "since": since.to_string(),
+        // Milliseconds: nobody compares clocks more closely.
+        "since": format!("{since:.3}"),
     })
 }
 
@@ -192,13 +193,30 @@ items:
    spec: {type: LoadBalancer, ports: [{port: 80}]}}
 "#;
 
-    #[test]
-    fn rules_are_acknowledged_when_the_kernel_has_said_so() {
+    /// A state that has seen the objects and its first turn.
+    fn settled() -> State {
         let mut s = State::new("a".into(), 7948);
         let objects = signpost_api::parse("web.yaml", YAML).objects;
         s.changes(objects.into_iter().map(signpost_api::Object::into_change).collect());
         s.complete = true;
         s.gates(&Touched { all: true, ..Touched::default() });
+        s
+    }
+
+    #[test]
+    fn times_are_told_to_the_millisecond() {
+        let mut s = settled();
+        let a: IpAddr = "192.0.2.100".parse().unwrap();
+        for (nanosecond, text) in [(743_677_444, "00.743Z"), (0, "00.000Z")] {
+            let at = jiff::Timestamp::new(0, nanosecond).unwrap();
+            s.verdicts.get_mut(&a).unwrap().1 = at;
+            assert_eq!(address(&s, a)["since"], format!("1970-01-01T00:00:{text}"));
+        }
+    }
+
+    #[test]
+    fn rules_are_acknowledged_when_the_kernel_has_said_so() {
+        let mut s = settled();
         let web = ServiceKey { namespace: "demo".into(), name: "web".into() };
         let rules = table(&s.world, &web, &s.node);
         assert!(rules.is_some());

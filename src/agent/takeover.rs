@@ -5,9 +5,9 @@
 //! the same way, and so do the mesh's socket and the listening UNIX socket.
 
 use std::fs::File;
-use std::io::{IoSliceMut, Read, Write};
+use std::io::{self, IoSliceMut, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -52,7 +52,7 @@ pub(crate) fn acquire(socket: &Path, takeover: bool) -> Result<Hold> {
         .with_context(|| format!("cannot open the lock {}", path.display()))?;
     match file.try_lock() {
         Ok(()) => {
-            file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()))?;
+            sign(&file)?;
             Ok(Hold { lock: file.into(), listener: listen(socket)?, from_running: None })
         }
         Err(_) if takeover => from_running(socket),
@@ -66,6 +66,12 @@ pub(crate) fn acquire(socket: &Path, takeover: bool) -> Result<Hold> {
             )
         }
     }
+}
+
+/// Writes into the lock who has it. Its offset moved on with the agent before us: not used.
+fn sign(lock: &File) -> io::Result<()> {
+    lock.set_len(0)?;
+    lock.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0)
 }
 
 fn lock_path(socket: &Path) -> PathBuf {
@@ -106,8 +112,7 @@ fn from_running(socket: &Path) -> Result<Hold> {
     };
     // Its end closes when the process ends: it speaks no more.
     let _ = stream.read_to_end(&mut Vec::new());
-    let mut file = File::from(lock.try_clone()?);
-    file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()))?;
+    sign(&File::from(lock.try_clone()?))?;
     let from_running = Some(Sockets { mesh, session });
     Ok(Hold { lock, listener: listener.into(), from_running })
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use signpost_lab::probe::{self, Target};
-use signpost_lab::{Fault, Lab as Running, LabName, Namespace, Options, Topology};
+use signpost_lab::{Added, Fault, Lab as Running, LabName, Namespace, Options, POD_PORT, Topology};
 
 /// A connection that needs longer has lost its first packet and the second one too.
 const PATIENCE: Duration = Duration::from_millis(1500);
@@ -45,6 +45,10 @@ enum Verb {
     /// Measures figures: an absolute, and its ratio to a baseline of the same run
     #[command(hide = true)]
     Bench(bench::Bench),
+    /// Adds a pod to a node, with a server on each of its ports
+    AddPod(AddPod),
+    /// Ends a pod that was added
+    RemovePod(RemovePod),
     /// A pod's servers, in the namespace that this runs in
     #[command(hide = true)]
     Pod(Pod),
@@ -116,9 +120,37 @@ struct Pod {
     /// Where it says that it is
     #[arg(long)]
     node: String,
-    /// Its TCP and UDP port
+    /// Its TCP and UDP ports
+    #[arg(long = "port", required = true)]
+    ports: Vec<u16>,
+}
+
+#[derive(Args)]
+struct AddPod {
+    #[command(flatten)]
+    named: Named,
+    /// Its name
+    pod: String,
+    /// Its node
     #[arg(long)]
-    port: u16,
+    node: String,
+    /// Its address, in the node's subnet for pods
+    #[arg(long)]
+    address: Ipv4Addr,
+    /// Its TCP and UDP ports
+    #[arg(long = "port", default_values_t = [POD_PORT])]
+    ports: Vec<u16>,
+    /// What it says that it is, if not its name
+    #[arg(long, value_name = "NAME")]
+    answers: Option<String>,
+}
+
+#[derive(Args)]
+struct RemovePod {
+    #[command(flatten)]
+    named: Named,
+    /// Its name
+    pod: String,
 }
 
 pub(super) fn run(lab: Lab) -> Result<ExitCode> {
@@ -146,8 +178,22 @@ pub(super) fn run(lab: Lab) -> Result<ExitCode> {
         Verb::Bench(b) => bench::run(&b, &mut out),
         Verb::Demo(d) => demo::run(&d, &mut out),
         Verb::Probe(p) => send(&p, &mut out),
+        Verb::AddPod(p) => {
+            Running::attach(&p.named.name)?.add_pod(&Added {
+                name: &p.pod,
+                node: &p.node,
+                address: p.address,
+                ports: &p.ports,
+                says: p.answers.as_deref().unwrap_or(&p.pod),
+            })?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Verb::RemovePod(p) => {
+            Running::attach(&p.named.name)?.remove_pod(&p.pod)?;
+            Ok(ExitCode::SUCCESS)
+        }
         Verb::Pod(p) => {
-            signpost_lab::pod::serve(&p.pod, &p.node, p.port, || {
+            signpost_lab::pod::serve(&p.pod, &p.node, &p.ports, || {
                 // Whoever started it waits for this.
                 let _ = writeln!(out, "ready").and_then(|()| out.flush());
             })?;
@@ -200,6 +246,9 @@ fn status(name: &LabName, out: &mut impl Write) -> Result<ExitCode> {
         for pod in &node.pods {
             row(out, "pod", &pod.name, pod.address, &format!("on {}", node.name))?;
         }
+    }
+    for pod in lab.added_pods() {
+        writeln!(out, "pod     {pod:<12} added")?;
     }
     for client in t.outsiders() {
         row(out, "client", &client.name, client.address, "")?;

@@ -128,8 +128,12 @@ impl Deref for Bed {
 impl Running {
     /// Sends a signal and waits for the end.
     pub(crate) fn end(mut self, signal: Signal) {
-        kill(Pid::from_raw(self.0.id() as i32), signal).unwrap();
+        kill(Pid::from_raw(self.pid() as i32), signal).unwrap();
         self.0.wait().unwrap();
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.id()
     }
 
     pub(crate) fn has_ended(&mut self) -> bool {

@@ -6,6 +6,7 @@
 
 mod bed;
 mod cleanup;
+mod connections;
 mod members;
 mod objects;
 mod refusals;

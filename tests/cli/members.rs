@@ -1,5 +1,7 @@
 //! What the status says of members that cannot be heard, and of interfaces that go.
 
+use signpost_lab::manifest::{Policy, Service, State};
+
 use crate::bed::{Bed, VIP, address, key, member};
 
 #[test]
@@ -67,4 +69,31 @@ fn an_interface_that_goes_and_comes_back() {
     assert!(why.contains("gone0"), "{why}");
     node.ip("link set gone0 name eth0\nlink set eth0 up\n").unwrap();
     bed.until("node-a", "it is served again", |s| address(s, VIP)["verdict"] == "own");
+}
+
+#[test]
+fn a_drained_node_keeps_what_no_other_can_serve() {
+    const ONLY: &str = "192.0.2.101";
+    let bed = Bed::new();
+    let only = Service {
+        name: "only",
+        address: ONLY.parse().unwrap(),
+        policy: Policy::Local,
+        endpoints: vec![("a1", State::Ready)],
+    };
+    bed.write_manifest(&only.file(), &only.yaml(bed.topology())).unwrap();
+    let _a = bed.owner("node-a", &[]);
+    bed.until("node-a", "it owns the other", |s| address(s, ONLY)["verdict"] == "own");
+    let socket = bed.socket("node-a").display().to_string();
+    let drain = || bed.signpost("node-a", &["drain", "--socket", &socket]).out();
+    let said = drain();
+    assert!(said.contains("no other member is heard"), "{said}");
+    assert!(said.contains(VIP) && said.contains(ONLY), "{said}");
+    let _b = bed.agent("node-b", &[]);
+    let taken = |s: &serde_json::Value| address(s, VIP)["owner"] == "node-b";
+    let status = bed.until("node-a", "node-b takes what it can serve", taken);
+    assert_eq!(address(&status, ONLY)["verdict"], "own");
+    let said = drain();
+    assert!(said.contains(&format!("of {ONLY} other members (node-b)")), "{said}");
+    assert!(said.contains("the rest stays here"), "{said}");
 }

@@ -36,7 +36,9 @@ fn a_takeover_goes_unnoticed() {
     assert_eq!(bed.rules("node-a"), rules);
     assert_eq!(bed.generation("node-a"), generation, "rules were touched");
     assert_eq!(address(&bed.status("node-b").unwrap(), VIP)["owner"], "node-a");
-    // The lock went over as well.
+    // The lock went over as well, and says to whom.
+    let lock = bed.directory().join("node-a/agent.sock.lock");
+    assert_eq!(std::fs::read_to_string(lock).unwrap(), format!("{}\n", new.pid()));
     assert!(bed.refused("node-a", &[]).contains("another agent"));
     // The table's owner went over: others' edits are still refused, the new agent's are not.
     if bed.status("node-a").unwrap()["rules"]["table_flags"] == "owner,persist" {

@@ -128,6 +128,26 @@ pub(crate) fn a_killed_agent_is_replaced() {
     all_alive(&lab);
 }
 
+pub(crate) fn a_living_agent_is_not_started_again() {
+    let mut lab = lab(true, &[]);
+    let agents = |lab: &Lab| ["node-a", "node-b", "node-c"].map(|n| lab.agent_process(n));
+    let before = agents(&lab);
+    let said = lab.mend(Fault::Kill, "node-a").unwrap_err().to_string();
+    let (name, pid) = (lab.name(), before[0].unwrap());
+    assert!(said.contains(&format!("it runs already (process {pid})")), "{said}");
+    assert!(said.contains(&format!("signpost lab fault kill node-a --name {name}")), "{said}");
+    // Nor one that stands still, nor others beside it.
+    lab.fault(Fault::Stop, "node-a").unwrap();
+    lab.fault(Fault::Kill, "node-b").unwrap();
+    let both = ["node-b", "node-a"].map(str::to_owned);
+    assert!(lab.start_agents(&both).is_err());
+    assert_eq!(agents(&lab), before);
+    lab.mend(Fault::Stop, "node-a").unwrap();
+    lab.mend(Fault::Kill, "node-b").unwrap();
+    assert_ne!(agents(&lab)[1], before[1]);
+    all_alive(&lab);
+}
+
 pub(crate) fn a_returning_node_leaves_the_address_where_it_is() {
     let mut lab = lab(true, &["--preempt-delay-ms", "600000"]);
     serve(&lab, &["b1", "c1"]);

@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use signpost_lab::arp::{Sniffer, who_has};
 use signpost_lab::probe::{Cause, Outcome, Pool, Stream, Target, Verdict, run, summary};
 use signpost_lab::topology::mac;
-use signpost_lab::{Fault, Lab, LabName, Options, Scoped, Topology, down};
+use signpost_lab::{Added, Fault, Lab, LabName, Options, Scoped, Topology, down};
 
 use crate::{bare_lab, fresh_name, program};
 
@@ -69,6 +69,41 @@ pub(crate) fn down_leaves_nothing_also_after_a_crash() {
     assert_eq!(inside(&kept_inodes), Vec::<i32>::new());
 }
 
+pub(crate) fn pods_come_and_go() {
+    let lab = bare_lab();
+    let name = "demo.web-5d9c6b7f8d-x2x4z";
+    let pod = |name, address: [u8; 4]| Added {
+        name,
+        node: "node-a",
+        address: address.into(),
+        ports: &[8080, 9090],
+        says: "web",
+    };
+    for _ in 0..2 {
+        lab.add_pod(&pod(name, [198, 19, 1, 16])).unwrap();
+        let to = ["198.19.1.16:9090/tcp", "198.19.1.16:8080/udp"].map(|t| t.parse().unwrap());
+        let seen = run(&lab.namespace("b1").unwrap(), &to, PATIENCE).unwrap();
+        let answer = Outcome::Answered { pod: "web".into(), seen: [198, 19, 2, 5].into() };
+        assert_eq!(seen, [answer.clone(), answer]);
+        lab.namespace(name).unwrap();
+        lab.remove_pod(name).unwrap();
+        assert_eq!(lab.added_pods(), Vec::<String>::new());
+    }
+    for (bad, why) in [
+        (pod("a1", [198, 19, 1, 17]), "already"),
+        (pod("a/b", [198, 19, 1, 17]), "a-z"),
+        (pod("x", [198, 19, 2, 17]), "no pod's address"),
+        (pod("x", [198, 19, 1, 1]), "no pod's address"),
+        // The address of a1: the kernel refuses the second route.
+        (pod("x", [198, 19, 1, 5]), "File exists"),
+    ] {
+        let said = lab.add_pod(&bad).unwrap_err().to_string();
+        assert!(said.contains(why), "{said}");
+        assert_eq!(lab.added_pods(), Vec::<String>::new());
+    }
+    assert!(lab.remove_pod("a1").unwrap_err().to_string().contains("no added pod a1"));
+}
+
 pub(crate) fn a_failed_up_leaves_nothing() {
     let name = fresh_name();
     let options = Options { program: "/nonexistent".into(), agents: false, agent_args: vec![] };
@@ -121,6 +156,12 @@ pub(crate) fn probes_tell_outcomes_apart() {
     check("remote", "203.0.113.1:80/tcp", Verdict::Unreachable, Some(Cause::Icmp(router)), "");
     check("remote", "203.0.113.1:80/udp", Verdict::Unreachable, Some(Cause::Icmp(router)), "");
 
+    // A packet that goes round: the router sends it to a node, and that one back.
+    lab.namespace("router").unwrap().ip("route add 203.0.112.0/24 via 192.0.2.11\n").unwrap();
+    let last = Some(Cause::Expired(Ipv4Addr::new(192, 0, 2, 11)));
+    check("remote", "203.0.112.1:80/tcp", Verdict::Unreachable, last, "");
+    check("remote", "203.0.112.1:80/udp", Verdict::Unreachable, last, "");
+
     // A node's rules: dropped, rejected on the way, denied to its own processes.
     let rules = "table ip t {
         chain f { type filter hook forward priority 0
@@ -129,6 +170,7 @@ pub(crate) fn probes_tell_outcomes_apart() {
         }
         chain o { type filter hook output priority 0
             udp dport 8080 drop
+            udp dport 8081 reject
         }
     }";
     lab.namespace("node-b").unwrap().command("nft", &["-f", "-"], rules).unwrap();
@@ -136,6 +178,9 @@ pub(crate) fn probes_tell_outcomes_apart() {
     check("client", "198.19.2.5:8080/tcp", Verdict::Timeout, None, "");
     check("client", "198.19.2.5:8080/udp", Verdict::Refused, Some(Cause::Icmp(node)), "");
     check("node-b", "198.19.2.5:8080/udp", Verdict::Refused, Some(Cause::Local), "");
+    // The ICMP error comes from the address that the denied packet had.
+    let denied = Some(Cause::Denied(Ipv4Addr::new(198, 19, 2, 1)));
+    check("node-b", "198.19.2.5:8081/udp", Verdict::Refused, denied, "");
 }
 
 pub(crate) fn streams_count_what_is_lost() {

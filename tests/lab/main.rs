@@ -22,6 +22,7 @@ fn main() -> ExitCode {
     arguments.test_threads.get_or_insert(1);
     let tests: [(&str, fn()); _] = [
         ("down_leaves_nothing_also_after_a_crash", bare::down_leaves_nothing_also_after_a_crash),
+        ("pods_come_and_go", bare::pods_come_and_go),
         ("a_failed_up_leaves_nothing", bare::a_failed_up_leaves_nothing),
         ("probes_tell_outcomes_apart", bare::probes_tell_outcomes_apart),
         ("streams_count_what_is_lost", bare::streams_count_what_is_lost),
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         ("a_hung_control_loop_stops_the_wire", agents::a_hung_control_loop_stops_the_wire),
         ("a_stopped_agent_wakes_up_silent", agents::a_stopped_agent_wakes_up_silent),
         ("a_killed_agent_is_replaced", agents::a_killed_agent_is_replaced),
+        ("a_living_agent_is_not_started_again", agents::a_living_agent_is_not_started_again),
         (
             "a_returning_node_leaves_the_address_where_it_is",
             agents::a_returning_node_leaves_the_address_where_it_is,

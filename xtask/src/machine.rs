@@ -23,6 +23,8 @@ const TOOLS: &[Tool] = &[
     Tool { program: "iptables", package: "iptables" },
     Tool { program: "conntrack", package: "conntrack" },
     Tool { program: "tcpdump", package: "tcpdump" },
+    Tool { program: "curl", package: "curl" },
+    Tool { program: "ipset", package: "ipset" },
     Tool { program: "ping", package: "iputils-ping" },
     Tool { program: "arping", package: "iputils-arping" },
 ];

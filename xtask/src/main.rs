@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a task talks to a person")]
 
 mod bench;
+mod cluster;
 mod demo;
 mod fuzz;
 mod licences;
@@ -22,6 +23,7 @@ cargo xtask TASK
 
   demo                      build the static binary and show Signpost at work (root)
   test [--tier NAME]...     every check that a commit must pass; --tier runs only those
+  cluster VERB              the real Kubernetes components on a lab: up, kubectl, down, ... (root, Go)
   bench [NAME]              figures against a baseline of the same run; no name lists them
   mutants [NAME]...         break each promise on purpose; a test must notice
   fuzz [--minutes N] [NAME]...  fuzz the parsers of hostile input (nightly)
@@ -30,22 +32,28 @@ cargo xtask TASK
   release                   build the static binary";
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match dispatch(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
+    // In a cluster's guest this program serves, and does not what a person asks.
+    let own: Vec<_> = std::env::args_os().skip(1).collect();
+    if let Some(asked) = signpost_cluster::guest::run(&own) {
+        return asked.unwrap_or_else(|error| failed(&error.into()));
     }
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    dispatch(&arguments).unwrap_or_else(|error| failed(&error))
 }
 
-fn dispatch(arguments: &[String]) -> Result<()> {
+fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("error: {error:#}");
+    ExitCode::FAILURE
+}
+
+fn dispatch(arguments: &[String]) -> Result<ExitCode> {
     let Some((task, rest)) = arguments.split_first() else {
         println!("{USAGE}");
-        return Ok(());
+        return Ok(ExitCode::SUCCESS);
     };
     match task.as_str() {
+        // What kubectl ends with is told on.
+        "cluster" => return cluster::run(rest),
         "demo" => demo::run(rest),
         "test" => test::run(rest),
         "bench" => bench::run(rest),
@@ -59,5 +67,6 @@ fn dispatch(arguments: &[String]) -> Result<()> {
             Ok(())
         }
         unknown => bail!("no task `{unknown}`\n\n{USAGE}"),
-    }
+    }?;
+    Ok(ExitCode::SUCCESS)
 }

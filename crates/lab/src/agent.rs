@@ -21,17 +21,19 @@ const READY: Duration = Duration::from_secs(10);
 const TRY: Duration = Duration::from_millis(2);
 
 impl Lab {
-    /// Starts the agents of these nodes, and waits until each answers.
+    /// Starts the agents of these nodes, and waits until each answers. None starts if one of them
+    /// runs already.
     pub fn start_agents(&mut self, nodes: &[String]) -> Result<(), Error> {
+        for node in nodes {
+            self.refuse_second(node)?;
+        }
         let mut children = Vec::new();
         for node in nodes {
             let folder = self.directory().join(node);
             std::fs::create_dir_all(&folder).at(|| folder.display().to_string())?;
             let socket = self.socket(node);
-            // What a killed agent leaves; a live one keeps its own.
-            if UnixStream::connect(&socket).is_err() {
-                let _ = std::fs::remove_file(&socket);
-            }
+            // What a killed agent leaves.
+            let _ = std::fs::remove_file(&socket);
             let ns = Namespace::open(&self.name().namespace(node))?;
             let child =
                 process::start(&ns, &self.program, &self.arguments(node), Some(&self.log(node)))?;
@@ -42,11 +44,12 @@ impl Lab {
         let deadline = Instant::now() + READY;
         for (node, mut child) in children {
             loop {
-                if self.status(node).is_ok() {
-                    break;
-                }
+                // First: another's answer would be taken for this one's.
                 if let Some(status) = child.try_wait().at(|| format!("the agent of {node}"))? {
                     return Err(self.agent_fault(node, format!("it ended with {status}")));
+                }
+                if self.status(node).is_ok() {
+                    break;
                 }
                 if Instant::now() > deadline {
                     let message = format!("no answer within {} s", READY.as_secs());
@@ -62,15 +65,42 @@ impl Lab {
 
     /// Ends the agent of a node as `systemctl restart` does, and starts it with more arguments.
     pub fn restart_agent(&mut self, node: &str, more: &[String]) -> Result<(), Error> {
-        self.signal(node, Signal::SIGTERM)?;
-        self.wait_until(&format!("the agent of {node} ends"), READY, || {
-            self.live_agent(node).is_none()
-        })?;
+        self.end_agent(node, Signal::SIGTERM)?;
         let usual = self.agent_args.len();
         self.agent_args.extend_from_slice(more);
         let started = self.start_agents(&[node.to_owned()]);
         self.agent_args.truncate(usual);
         started
+    }
+
+    /// Ends the agent of a node, and waits until it has ended.
+    pub(crate) fn end_agent(&self, node: &str, signal: Signal) -> Result<(), Error> {
+        self.signal(node, signal)?;
+        let ended = || self.live_agent(node).is_none() && !self.listens(node);
+        self.wait_until(&format!("the agent of {node} ends"), READY, ended).map(|_| ())
+    }
+
+    /// Whether a process has the agent's socket. The threads of one that was killed have it for a
+    /// moment longer than `/proc` shows their namespace.
+    fn listens(&self, node: &str) -> bool {
+        UnixStream::connect(self.socket(node)).is_ok()
+    }
+
+    /// Refuses where an agent runs: one of ours, or whoever listens at its socket.
+    fn refuse_second(&self, node: &str) -> Result<(), Error> {
+        let message = match self.live_agent(node) {
+            Some(process) => format!(
+                "it runs already (process {process}): `signpost lab fault kill {node} --name {}` \
+                 ends it",
+                self.name()
+            ),
+            None if self.listens(node) => format!(
+                "a process that this lab did not start listens at {}: end it first",
+                self.socket(node).display()
+            ),
+            None => return Ok(()),
+        };
+        Err(Error::Agent { node: node.to_owned(), message, log: self.log(node) })
     }
 
     /// Asks the agent of a node one thing.

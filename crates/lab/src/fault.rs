@@ -80,7 +80,7 @@ impl Lab {
         match fault {
             Fault::Link => self.switch(&format!("link set {} down\n", port(node)))?,
             Fault::SwitchPort => self.switch(&format!("link set {} nomaster\n", port(node)))?,
-            Fault::Kill => self.signal(node, Signal::SIGKILL)?,
+            Fault::Kill => self.end_agent(node, Signal::SIGKILL)?,
             Fault::Stop => self.signal(node, Signal::SIGSTOP)?,
             Fault::Flush => {
                 return self.namespace(node)?.command("nft", &["flush", "ruleset"], "").map(|_| ());

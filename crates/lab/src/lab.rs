@@ -128,11 +128,13 @@ impl Lab {
         })
     }
 
-    /// The namespace of a node, pod, client, of the router or the switch.
+    /// The namespace of a node, pod, client, of the router, the switch or the control plane.
     pub fn namespace(&self, member: &str) -> Result<Namespace, Error> {
         let members = self.topology.members();
-        if !members.contains(&member) {
-            return Err(self.unknown(&format!("member {member}"), members.into_iter()));
+        let added = self.added_pods();
+        if !members.contains(&member) && !added.iter().any(|pod| pod == member) {
+            let known = members.into_iter().chain(added.iter().map(String::as_str));
+            return Err(self.unknown(&format!("member {member}"), known));
         }
         Namespace::open(&self.name().namespace(member))
     }
@@ -181,19 +183,22 @@ impl Lab {
                 let known = self.pods().map(|(_, p)| p);
                 return Err(self.unknown(&format!("pod {pod}"), known));
             };
-            let args = ["lab", "pod", pod, "--node", &node.name, "--port", &POD_PORT.to_string()]
-                .map(str::to_owned);
-            let ns = self.namespace(pod)?;
-            started.push((pod, process::start(&ns, &self.program, &args, None)?));
+            started.push((pod, self.spawn_server(pod, &node.name, pod, &[POD_PORT])?));
         }
-        for (pod, mut child) in started {
-            let mut word = [0; 1];
-            let pipe = child.stdout.as_mut().expect("started with a pipe");
-            std::io::Read::read_exact(pipe, &mut word)
-                .at(|| format!("pod {pod} ended before it served"))?;
-            std::thread::spawn(move || child.wait());
-        }
-        Ok(())
+        started.into_iter().try_for_each(|(pod, child)| await_server(pod, child))
+    }
+
+    /// Starts a server in the namespace of a member, which answers as `says`.
+    pub(crate) fn spawn_server(
+        &self,
+        member: &str,
+        node: &str,
+        says: &str,
+        ports: &[u16],
+    ) -> Result<Child, Error> {
+        let mut args = ["lab", "pod", says, "--node", node].map(str::to_owned).to_vec();
+        args.extend(ports.iter().flat_map(|p| ["--port".to_owned(), p.to_string()]));
+        process::start(&self.namespace(member)?, &self.program, &args, None)
     }
 
     /// Ends the servers of a pod.
@@ -215,13 +220,27 @@ impl Lab {
         std::fs::write(&file, text).at(|| file.display().to_string())
     }
 
-    fn unknown<'a>(&self, what: &str, known: impl Iterator<Item = &'a str>) -> Error {
+    pub(crate) fn unknown<'a>(&self, what: &str, known: impl Iterator<Item = &'a str>) -> Error {
         Error::Unknown {
             lab: self.name.clone(),
             what: what.to_owned(),
             known: known.collect::<Vec<_>>().join(", "),
         }
     }
+}
+
+/// Waits until a server listens.
+pub(crate) fn await_server(pod: &str, mut child: Child) -> Result<(), Error> {
+    listens(pod, &mut child)?;
+    std::thread::spawn(move || child.wait());
+    Ok(())
+}
+
+/// The same, for a server that its caller ends.
+pub(crate) fn listens(pod: &str, child: &mut Child) -> Result<(), Error> {
+    let mut word = [0; 1];
+    let pipe = child.stdout.as_mut().expect("started with a pipe");
+    std::io::Read::read_exact(pipe, &mut word).at(|| format!("pod {pod} ended before it served"))
 }
 
 /// Ends a lab by its name, also what a crash left of it. True if there was anything.

@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 
 use nix::sched::{CloneFlags, setns};
@@ -80,6 +80,11 @@ impl Namespace {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
         Err(fault(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+    }
+
+    /// Starts a program in it that outlives this one, with its output appended to a file.
+    pub fn start(&self, program: &Path, args: &[String], log: &Path) -> Result<Child, Error> {
+        crate::process::start(self, program, args, Some(log))
     }
 
     /// Runs lines of `ip` in it, in one process.

@@ -1,4 +1,4 @@
-//! A pod's servers: TCP and UDP on one port, which answer who they are and whom they saw.
+//! A pod's servers: TCP and UDP on each port, which answer who they are and whom they saw.
 //!
 //! One line of JSON answers one line over TCP, and one datagram over UDP. A line that begins with
 //! `GET ` is answered as HTTP, so that `curl` works too.
@@ -33,16 +33,27 @@ pub struct Answer {
     pub echo: String,
 }
 
-/// Serves in the calling thread's namespace until the process ends. `ready` runs once both
-/// sockets listen.
-pub fn serve(pod: &str, node: &str, port: u16, ready: impl FnOnce()) -> Result<(), Error> {
-    let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
-    let udp = UdpSocket::bind(any).at(|| format!("UDP port {port}"))?;
-    let tcp = listen(any).at(|| format!("TCP port {port}"))?;
+/// Serves in the calling thread's namespace until the process ends. `ready` runs once all sockets
+/// listen.
+pub fn serve(pod: &str, node: &str, ports: &[u16], ready: impl FnOnce()) -> Result<(), Error> {
+    let mut listening = Vec::new();
+    for port in ports {
+        let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port));
+        let udp = UdpSocket::bind(any).at(|| format!("UDP port {port}"))?;
+        listening.push((port, udp, listen(any).at(|| format!("TCP port {port}"))?));
+    }
     ready();
     std::thread::scope(|s| {
-        s.spawn(|| datagrams(pod, node, &udp));
-        connections(pod, node, &tcp).at(|| format!("TCP port {port}"))
+        let mut serving = Vec::new();
+        for (port, udp, tcp) in &listening {
+            s.spawn(|| datagrams(pod, node, udp));
+            serving.push(
+                s.spawn(move || connections(pod, node, tcp).at(|| format!("TCP port {port}"))),
+            );
+        }
+        serving
+            .into_iter()
+            .try_for_each(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })
 }
 

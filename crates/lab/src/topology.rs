@@ -31,6 +31,9 @@ pub struct Topology {
     pub clients: Vec<Client>,
     /// What lies behind the router.
     pub behind: Behind,
+    /// A segment for management, apart from the other one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<Control>,
 }
 
 /// A node.
@@ -81,11 +84,24 @@ pub struct Behind {
     pub clients: Vec<Client>,
 }
 
+/// Where the cluster's control plane is: the member `control`, and each node's second NIC `mgmt0`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Control {
+    /// The subnet. A node has the same place in it as in the segment.
+    pub subnet: Ipv4Net,
+    /// The control plane's address.
+    pub address: Ipv4Addr,
+}
+
 /// The name of the router's namespace.
 pub const ROUTER: &str = "router";
 
 /// The name of the switch's namespace.
 pub const SWITCH: &str = "switch";
+
+/// The name of the control plane's namespace.
+pub const CONTROL: &str = "control";
 
 impl Default for Topology {
     /// Three nodes with two pods each, a client on the segment and one behind the router, with
@@ -130,7 +146,25 @@ impl Topology {
                     address: Ipv4Addr::new(198, 51, 100, 77),
                 }],
             },
+            control: None,
         }
+    }
+
+    /// The same with nobody on the segment and behind the router.
+    pub fn emptied(mut self) -> Self {
+        self.nodes.clear();
+        self.clients.clear();
+        self.behind.clients.clear();
+        self
+    }
+
+    /// The same with a segment for management, 198.18.255.0/24.
+    pub fn with_control(self) -> Self {
+        let control = Control {
+            subnet: Ipv4Net::new_assert(Ipv4Addr::new(198, 18, 255, 0), 24),
+            address: Ipv4Addr::new(198, 18, 255, 1),
+        };
+        Self { control: Some(control), ..self }
     }
 
     /// Reads a file of YAML or JSON.
@@ -152,7 +186,10 @@ impl Topology {
         let clients = self.clients.iter().map(|c| (&c.name, c.address, self.segment));
         let behind = self.behind.clients.iter().map(|c| (&c.name, c.address, self.behind.subnet));
         let all: Vec<_> = members.chain(pods).chain(clients).chain(behind).collect();
-        if self.nodes.is_empty() || self.clients.is_empty() {
+        if self.control.is_some() {
+            names.insert(CONTROL);
+        }
+        if self.control.is_none() && (self.nodes.is_empty() || self.clients.is_empty()) {
             return fault("at least one node and one client on the segment are needed".to_owned());
         }
         if all.len() > MEMBERS_MAX {
@@ -183,12 +220,19 @@ impl Topology {
                 return fault(format!("the router's address {router} is not in {subnet}"));
             }
         }
+        if let Some(c) = &self.control {
+            let places = self.nodes.iter().filter_map(|n| self.management(n));
+            if places.clone().count() < self.nodes.len() || places.clone().any(|a| a == c.address) {
+                return fault(format!("{} has no place for {} and each node", c.subnet, c.address));
+            }
+        }
         Ok(self)
     }
 
-    /// Every member's name: nodes, pods, clients, the router and the switch.
+    /// Every member's name: nodes, pods, clients, the router, the switch and the control plane.
     pub fn members(&self) -> Vec<&str> {
         let mut names: Vec<&str> = vec![SWITCH, ROUTER];
+        names.extend(self.control.iter().map(|_| CONTROL));
         names.extend(self.outsiders().map(|c| c.name.as_str()));
         for node in &self.nodes {
             names.push(&node.name);
@@ -205,6 +249,14 @@ impl Topology {
     /// A node by its name.
     pub fn node(&self, name: &str) -> Option<&Node> {
         self.nodes.iter().find(|n| n.name == name)
+    }
+
+    /// The address of a node's second NIC, if there is one.
+    pub fn management(&self, node: &Node) -> Option<Ipv4Addr> {
+        let subnet = self.control.as_ref()?.subnet;
+        let place = u32::from(node.address) - u32::from(self.segment.network());
+        let address = Ipv4Addr::from(u32::from(subnet.network()).checked_add(place)?);
+        subnet.contains(&address).then_some(address)
     }
 
     /// A pod by its name, with its node.
@@ -258,5 +310,12 @@ mod tests {
         check(|t| t.nodes[0].address = Ipv4Addr::LOCALHOST, "not in 192.0.2.0/24");
         check(|t| t.nodes[0].pods[0].name = "a/b".into(), "\"a/b\"");
         check(|t| t.router = Ipv4Addr::LOCALHOST, "router's address");
+        check(
+            |t| {
+                let control = t.clone().with_control().control.unwrap();
+                t.control = Some(Control { address: Ipv4Addr::new(198, 18, 255, 11), ..control });
+            },
+            "no place for 198.18.255.11",
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::topology::{ROUTER, SWITCH, mac};
+use crate::topology::{CONTROL, Control, Node, Pod, ROUTER, SWITCH, mac};
 use crate::{Error, LabName, Namespace, Topology};
 
 /// Builds everything below the processes.
@@ -16,12 +16,18 @@ pub(crate) fn wire(name: &LabName, t: &Topology) -> Result<(), Error> {
         ns.run(|| sysctls(&ns, t.node(member).is_some() || member == ROUTER))?
     })?;
     Namespace::open(&name.namespace(SWITCH))?.ip(&switch(name, t))?;
+    if let Some(c) = &t.control {
+        Namespace::open(&name.namespace(CONTROL))?.ip(&control(name, t, c))?;
+    }
     let nodes: Vec<&str> = t.nodes.iter().map(|n| n.name.as_str()).collect();
     each(&nodes, |node| Namespace::open(&name.namespace(node))?.ip(&node_lines(name, t, node)))?;
     Namespace::open(&name.namespace(ROUTER))?.ip(&router(name, t))?;
     let pods: Vec<&str> =
         t.nodes.iter().flat_map(|n| n.pods.iter().map(|p| p.name.as_str())).collect();
-    each(&pods, |pod| Namespace::open(&name.namespace(pod))?.ip(&pod_lines(t, pod)))?;
+    each(&pods, |pod| {
+        let (node, pod) = t.pod(pod).expect("called for the topology's own pods");
+        Namespace::open(&name.namespace(&pod.name))?.ip(&inside_pod(node, pod))
+    })?;
     for client in t.outsiders() {
         let gateway = if t.segment.contains(&client.address) { t.router } else { t.behind.router };
         let subnet = if t.segment.contains(&client.address) { t.segment } else { t.behind.subnet };
@@ -36,6 +42,18 @@ pub(crate) fn wire(name: &LabName, t: &Topology) -> Result<(), Error> {
         Namespace::open(&name.namespace(&client.name))?.ip(&lines)?;
     }
     Ok(())
+}
+
+/// Adds a pod to a lab that is up.
+pub(crate) fn add_pod(name: &LabName, node: &Node, pod: &Pod) -> Result<(), Error> {
+    let netns = name.namespace(&pod.name);
+    crate::namespace::change("add", std::slice::from_ref(&netns))?;
+    let ns = Namespace::open(&netns)?;
+    ns.run(|| sysctls(&ns, false))??;
+    // Of a Pod's name there may be more than an interface's name holds.
+    let veth = format!("v-{:08x}", u32::from(pod.address));
+    Namespace::open(&name.namespace(&node.name))?.ip(&to_pod(name, node, pod, &veth))?;
+    ns.ip(&inside_pod(node, pod))
 }
 
 /// Runs `f` for each, on a few threads: most of the time goes to waiting for the kernel.
@@ -106,7 +124,6 @@ pub(crate) fn port(member: &str) -> String {
 
 fn node_lines(name: &LabName, t: &Topology, node: &str) -> String {
     let node = t.node(node).expect("called for the topology's own nodes");
-    let gateway = node.gateway();
     let mut lines = format!(
         "link set lo up\n\
          addr add {}/{} brd + dev eth0\n\
@@ -119,24 +136,34 @@ fn node_lines(name: &LabName, t: &Topology, node: &str) -> String {
     for other in t.nodes.iter().filter(|o| o.name != node.name) {
         let _ = writeln!(lines, "route add {} via {} dev eth0", other.pod_cidr, other.address);
     }
-    for pod in &node.pods {
-        // As the CNI plugin `ptp` does it.
+    if let Some(address) = t.management(node) {
+        let length = t.control.as_ref().map_or(32, |c| c.subnet.prefix_len());
         let _ = write!(
             lines,
-            "link add {veth} type veth peer name eth0 netns {}\n\
-             addr add {gateway}/32 dev {veth}\n\
-             link set {veth} up\n\
-             route add {}/32 dev {veth} scope link src {gateway}\n",
-            name.namespace(&pod.name),
-            pod.address,
-            veth = format_args!("v-{}", pod.name),
+            "addr add {address}/{length} brd + dev mgmt0\n\
+             link set mgmt0 up\n",
         );
+    }
+    for pod in &node.pods {
+        lines.push_str(&to_pod(name, node, pod, &format!("v-{}", pod.name)));
     }
     lines
 }
 
-fn pod_lines(t: &Topology, pod: &str) -> String {
-    let (node, pod) = t.pod(pod).expect("called for the topology's own pods");
+/// The node's end of a pod's cable, as the CNI plugin `ptp` makes it.
+fn to_pod(name: &LabName, node: &Node, pod: &Pod, veth: &str) -> String {
+    let gateway = node.gateway();
+    format!(
+        "link add {veth} type veth peer name eth0 netns {}\n\
+         addr add {gateway}/32 dev {veth}\n\
+         link set {veth} up\n\
+         route add {}/32 dev {veth} scope link src {gateway}\n",
+        name.namespace(&pod.name),
+        pod.address,
+    )
+}
+
+fn inside_pod(node: &Node, pod: &Pod) -> String {
     let gateway = node.gateway();
     format!(
         "link set lo up\n\
@@ -146,6 +173,30 @@ fn pod_lines(t: &Topology, pod: &str) -> String {
          route add default via {gateway} src {}\n",
         pod.address, pod.address
     )
+}
+
+fn control(name: &LabName, t: &Topology, c: &Control) -> String {
+    let mut lines = format!(
+        "link set lo up\n\
+         link add br0 type bridge\n\
+         addr add {}/{} brd + dev br0\n\
+         link set br0 up\n",
+        c.address,
+        c.subnet.prefix_len()
+    );
+    for node in &t.nodes {
+        let _ = write!(
+            lines,
+            "link add {port} type veth peer name mgmt0 netns {}\n\
+             link set {port} master br0 up\n",
+            name.namespace(&node.name),
+            port = port(&node.name),
+        );
+        if let Some(address) = t.management(node) {
+            let _ = writeln!(lines, "route add {} via {address}", node.pod_cidr);
+        }
+    }
+    lines
 }
 
 fn router(name: &LabName, t: &Topology) -> String {

@@ -61,7 +61,7 @@ impl Told<'_> {
             ),
             Reason::NodeExcluded => (
                 format!("{node} bears the label {EXCLUDE}"),
-                format!("kubectl label node {node} {EXCLUDE}-"),
+                format!("take that label off the Node {node} (metadata.labels)"),
             ),
             Reason::NetworkUnavailable => (
                 format!("the condition NetworkUnavailable of {node} is True"),
@@ -91,12 +91,21 @@ impl Told<'_> {
                         "{} is 0: what comes in for {a} would not be passed on",
                         keys.join(" and ")
                     ),
-                    keys.iter().map(|k| format!("sysctl -w {k}=1")).collect::<Vec<_>>().join("; "),
+                    format!(
+                        "{}; the same without `sysctl -w` in a file in /etc/sysctl.d keeps it",
+                        keys.iter()
+                            .map(|k| format!("sysctl -w {k}=1"))
+                            .collect::<Vec<_>>()
+                            .join("; ")
+                    ),
                 )
             }
-            Reason::NoEndpoints => {
-                (format!("no endpoint of {services} serves anywhere"), self.look_at_slices())
-            }
+            Reason::NoEndpoints => (
+                format!("no endpoint of {services} serves anywhere"),
+                format!(
+                    "look at the EndpointSlices of {services} (label kubernetes.io/service-name): one needs the Service's port and an endpoint with conditions.ready true"
+                ),
+            ),
             Reason::NoLocalEndpoints => (
                 format!(
                     "externalTrafficPolicy is Local, and no endpoint of {services} serves on {node}"
@@ -194,16 +203,6 @@ impl Told<'_> {
                 "correct the L2Advertisement's interfaces".into(),
             )
         }
-    }
-
-    fn look_at_slices(&self) -> String {
-        let service = self.w.services_of_address(self.a).next().map(|s| &s.key);
-        service.map_or_else(String::new, |k| {
-            format!(
-                "kubectl get endpointslices -n {} -l kubernetes.io/service-name={}",
-                k.namespace, k.name
-            )
-        })
     }
 }
 

@@ -155,7 +155,11 @@ fn links_must_carry_and_forward() {
     let deaf = with_host(w(), |h| h.links.get_mut(&eth0).unwrap().forwarding = false);
     withheld(&deaf, Reason::ForwardingDisabled);
     let why = explain(&deaf, &settled(&deaf), vip()).unwrap();
-    assert_eq!(why.cure, "sysctl -w net.ipv4.conf.eth0.forwarding=1");
+    assert_eq!(
+        why.cure,
+        "sysctl -w net.ipv4.conf.eth0.forwarding=1; \
+         the same without `sysctl -w` in a file in /etc/sysctl.d keeps it"
+    );
     // Forwarding is the arriving interface's; that of the pods' bridge does not matter.
     let bridge = with_host(w(), |h| h.links.get_mut(&LinkIndex(3)).unwrap().forwarding = false);
     assert_eq!(verdict(&bridge, &settled(&bridge), vip()), Verdict::Own(vec![eth0]));
@@ -304,6 +308,31 @@ fn damage_and_a_hung_loop_withdraw() {
     let o = Observed { lease: Lease::Lapsed, ..settled(&w) };
     assert_eq!(verdict(&w, &o, vip()), Verdict::Withhold(Reason::ControlHung));
     assert!(eligible(&w, &o, vip()).is_ok(), "the wire withdraws alone, and comes back alone");
+}
+
+// Whoever writes files has no kubectl: a cure names the object and its field.
+#[test]
+fn cures_name_the_object_and_its_field() {
+    let check = |yaml: &str, expect: Reason, cure: &str| {
+        let w = world("a", yaml);
+        let why = explain(&w, &settled(&w), vip()).unwrap();
+        assert_eq!((why.reason, &*why.cure), (expect, cure));
+    };
+    check(
+        &web("Cluster", &["198.19.1.5 a unready"]),
+        Reason::NoEndpoints,
+        "look at the EndpointSlices of demo/web (label kubernetes.io/service-name): one needs the \
+         Service's port and an endpoint with conditions.ready true",
+    );
+    let label = "node.kubernetes.io/exclude-from-external-load-balancers";
+    let node = format!(
+        "\n---\n{{apiVersion: v1, kind: Node, metadata: {{name: a, labels: {{{label}: \"\"}}}}}}\n"
+    );
+    check(
+        &(web("Cluster", AB) + &node),
+        Reason::NodeExcluded,
+        "take that label off the Node a (metadata.labels)",
+    );
 }
 
 // Reasons have stable names, one sentence and, explained, a cure.

@@ -3,6 +3,7 @@
 
 mod bed;
 mod edits;
+mod flushed;
 mod guards;
 mod probe;
 mod senders;

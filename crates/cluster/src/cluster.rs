@@ -1,0 +1,220 @@
+//! A cluster that is up: built, found again, ended.
+
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use signpost_lab::{Lab, LabName, Topology, topology};
+
+use crate::control::{self, API_PORT, Files};
+use crate::error::At;
+use crate::truth::{self, Recording};
+use crate::vm::Vm;
+use crate::{Components, Error, Mode, guest, nodes};
+
+/// A stand-in writes its Node within a second; the API server may be busy.
+const NODES: Duration = Duration::from_secs(30);
+
+/// What a cluster consists of.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The kube-proxy.
+    pub mode: Mode,
+    /// Nodes, clients, router.
+    pub topology: Topology,
+    /// The `signpost` binary: servers of pods, and Pods of ours, run it.
+    pub signpost: PathBuf,
+    /// Everything else.
+    pub components: Components,
+    /// Where the kernel for IPVS mode is kept.
+    pub image: PathBuf,
+}
+
+/// A cluster that is up.
+#[derive(Debug)]
+pub struct Cluster {
+    /// In IPVS mode only the control plane.
+    lab: Lab,
+    /// Where the nodes are in IPVS mode.
+    guest: Option<Vm>,
+    state: State,
+}
+
+/// What another process needs to find it again.
+#[derive(Debug, Serialize, Deserialize)]
+struct State {
+    mode: Mode,
+    program: PathBuf,
+}
+
+impl Cluster {
+    /// Builds one. On failure nothing is left but what the error names.
+    pub fn up(name: &LabName, options: Options) -> Result<Self, Error> {
+        let outside = match options.mode {
+            Mode::Ipvs => options.topology.clone().emptied(),
+            Mode::Nftables | Mode::Iptables | Mode::None => options.topology.clone(),
+        };
+        let lab = Lab::up(
+            name,
+            outside.with_control(),
+            signpost_lab::Options {
+                program: options.signpost.clone(),
+                agents: false,
+                agent_args: Vec::new(),
+            },
+        )?;
+        let cluster = Self::build(lab, &options);
+        if let Err(error) = cluster {
+            let error = keep_log(name, error);
+            signpost_lab::down(name)?;
+            return Err(error);
+        }
+        cluster
+    }
+
+    fn build(lab: Lab, options: &Options) -> Result<Self, Error> {
+        let Options { mode, topology, signpost, components, image } = options;
+        let control = lab.topology().control.clone().expect("asked for by `up`");
+        let nodes: Vec<String> = topology.nodes.iter().map(|n| n.name.clone()).collect();
+        control::start(&lab, components, control.address, &nodes)?;
+        let from = lab.namespace(topology::CONTROL)?;
+        let guest = if *mode == Mode::Ipvs {
+            Some(guest::boot(&lab, &from, image, topology, signpost, components)?)
+        } else {
+            let at = format!("{}:{API_PORT}", control.address);
+            nodes::start_stand_ins(&lab, components, signpost, &from, &at)?;
+            None
+        };
+        let state = State { mode: *mode, program: components.program().to_owned() };
+        let cluster = Self { lab, guest, state };
+        cluster.lab.wait_until("every Node is registered", NODES, || {
+            cluster
+                .kubectl(&["get", "nodes", "-o", "name"])
+                .is_ok_and(|names| names.lines().count() == nodes.len())
+        })?;
+        match &cluster.guest {
+            Some(guest) => guest::start_proxies(guest, &cluster.lab.name(), components)?,
+            None => nodes::start_proxies(&cluster.lab, components, *mode)?,
+        }
+        let file = state_file(&cluster.lab);
+        let text = serde_json::to_string(&cluster.state).expect("words and a path are JSON");
+        std::fs::write(&file, text).at(|| file.display().to_string())?;
+        Ok(cluster)
+    }
+
+    /// Finds one that is up.
+    pub fn attach(name: &LabName) -> Result<Self, Error> {
+        let missing = |_| Error::Missing(name.to_string());
+        let lab = Lab::attach(name).map_err(|e| match e {
+            signpost_lab::Error::Missing(name) => Error::Missing(name),
+            other => other.into(),
+        })?;
+        let file = state_file(&lab);
+        let text = std::fs::read_to_string(&file).map_err(missing)?;
+        let state: State = serde_json::from_str(&text)
+            .map_err(|e| Error::Data(format!("{}: {e}: end the cluster", file.display())))?;
+        let guest = match state.mode {
+            Mode::Ipvs => Some(Vm::attach(&Files::of(&lab).folder().join("vm"))?),
+            Mode::Nftables | Mode::Iptables | Mode::None => None,
+        };
+        Ok(Self { lab, guest, state })
+    }
+
+    /// Ends it: every process, namespace and file.
+    pub fn down(self) -> Result<(), Error> {
+        signpost_lab::down(&self.lab.name())?;
+        Ok(())
+    }
+
+    /// Its nodes, pods, clients and router.
+    pub fn lab(&self) -> &Lab {
+        &self.lab
+    }
+
+    /// Its kube-proxy.
+    pub fn mode(&self) -> Mode {
+        self.state.mode
+    }
+
+    /// The administrator's kubeconfig, for programs in the control plane's namespace or a node's.
+    pub fn kubeconfig(&self) -> PathBuf {
+        Files::of(&self.lab).kubeconfig("admin")
+    }
+
+    /// Where the components' output is.
+    pub fn logs(&self) -> PathBuf {
+        Files::of(&self.lab).folder().join("logs")
+    }
+
+    /// Runs kubectl as the administrator and returns what it printed.
+    pub fn kubectl(&self, args: &[&str]) -> Result<String, Error> {
+        self.kubectl_with(args, "")
+    }
+
+    /// The same, with something to read.
+    pub fn kubectl_with(&self, args: &[&str], stdin: &str) -> Result<String, Error> {
+        let config = self.kubeconfig().display().to_string();
+        let all: Vec<&str> =
+            ["kubectl", "--kubeconfig", &config].into_iter().chain(args.iter().copied()).collect();
+        let program = self.state.program.display().to_string();
+        Ok(self.lab.namespace(topology::CONTROL)?.command(&program, &all, stdin)?)
+    }
+
+    /// Measures what every sender gets, beside what a recording of this mode has: the report, and
+    /// whether they agree.
+    pub fn matrix(&self, recording: Recording) -> Result<(String, bool), Error> {
+        if let Some(guest) = &self.guest {
+            return guest::matrix(guest, &self.lab.name(), &self.state.program, recording);
+        }
+        let kubectl = |args: &[&str], stdin: &str| Ok(self.kubectl_with(args, stdin)?);
+        let report = truth::run(&self.lab, &kubectl, recording)?;
+        Ok((report.text(), report.holds()))
+    }
+
+    /// What a command prints in the namespace of a member: its output, or why it failed.
+    pub(crate) fn output(&self, member: &str, command: &[&str]) -> String {
+        // `ip` names the namespace at a cable's other end, which no node of a person has.
+        let alone = "mount -t tmpfs none /run/netns && exec \"$@\"";
+        let all: Vec<&str> = ["--mount", "sh", "-c", alone, "sh"]
+            .into_iter()
+            .chain(command.iter().copied())
+            .collect();
+        let run = |ns: signpost_lab::Namespace| ns.command("unshare", &all, "");
+        match self.lab.namespace(member).and_then(run) {
+            Ok(text) => text,
+            Err(signpost_lab::Error::Command { message, .. }) => message + "\n",
+            Err(error) => format!("{error}\n"),
+        }
+    }
+
+    /// Runs a command in the namespace of a member with this program's own input and output.
+    pub fn run_here(&self, words: &[String]) -> Result<ExitStatus, Error> {
+        let [member, program, args @ ..] = words else {
+            return Err(Error::Data("a member and a command are needed".to_owned()));
+        };
+        let mut command = Command::new(program);
+        command.args(args);
+        self.lab.namespace(member)?.run(|| command.status())?.at(|| program.clone())
+    }
+
+    /// Runs kubectl as the administrator with this program's own input and output.
+    pub fn kubectl_here(&self, args: &[String]) -> Result<ExitStatus, Error> {
+        let mut command = Command::new(&self.state.program);
+        command.arg("kubectl").arg("--kubeconfig").arg(self.kubeconfig()).args(args);
+        let ns = self.lab.namespace(topology::CONTROL)?;
+        ns.run(|| command.status())?.at(|| "kubectl".to_owned())
+    }
+}
+
+fn state_file(lab: &Lab) -> PathBuf {
+    Files::of(lab).folder().join("state.json")
+}
+
+/// The directory goes; the log that tells why it failed stays.
+fn keep_log(name: &LabName, error: Error) -> Error {
+    let Error::Component { component, message, log } = error else { return error };
+    let kept = std::env::temp_dir().join(format!("signpost-cluster-{name}-{component}.log"));
+    let log = if std::fs::copy(&log, &kept).is_ok() { kept } else { log };
+    Error::Component { component, message, log }
+}
