@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::OnceLock;
 
 use libtest_mimic::{Arguments, Trial};
@@ -113,16 +113,35 @@ impl Bed {
 fn a_guest_that_does_not_come_up_says_why() {
     let image = Image::prepare(&image_folder()).unwrap();
     let directory = directory().with_extension("broken");
+    let mut left = interrupted(&directory);
     let server = Server { program: "/no/such program".into(), arguments: vec![] };
     let error = Vm::boot(&image, Options::new(directory.clone(), server)).unwrap_err().to_string();
     assert!(error.contains("says `failed: /no/such program ended with code 127`"), "{error}");
     assert!(error.contains("can't execute '/no/such program'"), "no log in: {error}");
+    assert!(!left.wait().unwrap().success(), "what an interrupted boot left was ended");
     assert_eq!(names(&directory), ["kernel.log"]);
     assert_eq!(processes(&directory), [0; 0]);
     let long = Server { program: "/x".repeat(1000).into(), arguments: vec![] };
     let error = Vm::boot(&image, Options::new(directory.clone(), long)).unwrap_err().to_string();
     assert!(error.contains("bytes of 2047: take a shorter path"), "{error}");
     std::fs::remove_dir_all(&directory).unwrap();
+}
+
+/// What remains when the process that boots a guest is killed before the guest is up.
+fn interrupted(directory: &Path) -> Child {
+    std::fs::create_dir_all(directory).unwrap();
+    let pid_file = directory.join("pid");
+    let mut emulator = Command::new("sh")
+        .args(["-c", "echo; read line", "-pidfile"])
+        .arg(&pid_file)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A process that has only just been started shows no command line.
+    emulator.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    std::fs::write(pid_file, emulator.id().to_string()).unwrap();
+    emulator
 }
 
 fn the_kernel_has_what_is_missing_here() {
@@ -234,6 +253,12 @@ fn it_is_found_again() {
     let options = Options::new(directory(), Server::this_program(VERB).unwrap());
     assert!(matches!(Vm::boot(&image, options), Err(Error::Exists(_))));
     assert_eq!(again.run(&["cat", "/run/kept"], b"").unwrap().stdout, b"kept\n");
+    // As after an interrupted boot.
+    let state = directory().join("state.json");
+    let text = std::fs::read(&state).unwrap();
+    std::fs::remove_file(&state).unwrap();
+    assert!(matches!(Vm::attach(&directory()), Err(Error::Missing(_))));
+    std::fs::write(&state, text).unwrap();
     assert!(matches!(Vm::attach(Path::new("/no/such/folder")), Err(Error::Missing(_))));
     assert!(matches!(Vm::attach(&image_folder()), Err(Error::Missing(_))));
 }

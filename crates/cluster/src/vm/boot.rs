@@ -35,8 +35,11 @@ impl Vm {
         let _lock = Flock::lock(folder, FlockArg::LockExclusive)
             .map_err(|(_, e)| e)
             .at(|| format!("locking {}", directory.display()))?;
-        if State::read(&directory)?.is_some_and(|left| qemu::is_ours(left.pid(), &directory)) {
-            return Err(Error::Exists(directory));
+        match (qemu::running(&directory), State::read(&directory)?) {
+            (Some(_), Some(_)) => return Err(Error::Exists(directory)),
+            // Whoever booted it was killed before it was up.
+            (Some(left), None) => qemu::end(left, &directory)?,
+            (None, _) => {}
         }
         State::remove(&directory)?;
         let port = free_port(options.namespace.as_ref())?;
@@ -51,7 +54,7 @@ impl Vm {
             return Err(Error::Boot { directory, why, tail });
         }
         let namespace = options.namespace;
-        State::new(pid, port, namespace.as_ref().map(Namespace::name)).write(&directory)?;
+        State::new(port, namespace.as_ref().map(Namespace::name)).write(&directory)?;
         Ok(Self { pid, caller: Caller { directory, port, namespace } })
     }
 
@@ -59,13 +62,11 @@ impl Vm {
     pub fn attach(directory: &Path) -> Result<Self, Error> {
         let missing = || Error::Missing(directory.to_owned());
         let directory = directory.canonicalize().map_err(|_| missing())?;
+        let pid = qemu::running(&directory).ok_or_else(missing)?;
         let state = State::read(&directory)?.ok_or_else(missing)?;
-        if !qemu::is_ours(state.pid(), &directory) {
-            return Err(missing());
-        }
         let namespace = state.namespace().map(Namespace::open).transpose()?;
         let caller = Caller { directory, port: state.port(), namespace };
-        Ok(Self { pid: state.pid(), caller })
+        Ok(Self { pid, caller })
     }
 
     /// Runs a program to its end. Many may run at once.

@@ -10,7 +10,6 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::channel::{self, Key};
-use super::error::At;
 use super::{Error, Image, Options, ready};
 
 /// The program.
@@ -47,15 +46,19 @@ pub(super) fn start(line: &CommandLine<'_>) -> Result<Pid, Error> {
     if !output.status.success() {
         return Err(fault(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
     }
-    let path = pid_file(line.directory);
-    let text = std::fs::read_to_string(&path).at(|| path.display().to_string())?;
-    let pid = text.trim().parse().map_err(|_| fault(format!("its number is {text:?}")))?;
-    Ok(Pid::from_raw(pid))
+    running(line.directory).ok_or_else(|| fault("it ended at once".to_owned()))
+}
+
+/// The emulator of this directory's guest.
+pub(super) fn running(directory: &Path) -> Option<Pid> {
+    let text = std::fs::read_to_string(pid_file(directory)).ok()?;
+    let pid = Pid::from_raw(text.trim().parse().ok()?);
+    is_ours(pid, directory).then_some(pid)
 }
 
 /// Whether this process is the emulator of this directory's guest, and not one that came later and
 /// has its number.
-pub(super) fn is_ours(pid: Pid, directory: &Path) -> bool {
+fn is_ours(pid: Pid, directory: &Path) -> bool {
     // Empty of one that has ended.
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let mut words = line.split(|byte| *byte == 0);

@@ -3,7 +3,6 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
 use super::Error;
@@ -11,22 +10,16 @@ use super::channel::Key;
 use super::error::At;
 use super::qemu;
 
-/// A guest that came up.
+/// A guest that came up. Its process is in qemu's own file.
 #[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub(super) struct State {
-    pid: i32,
     port: u16,
     namespace: Option<String>,
 }
 
 impl State {
-    pub(super) fn new(pid: Pid, port: u16, namespace: Option<&str>) -> Self {
-        Self { pid: pid.as_raw(), port, namespace: namespace.map(str::to_owned) }
-    }
-
-    /// Of qemu.
-    pub(super) fn pid(&self) -> Pid {
-        Pid::from_raw(self.pid)
+    pub(super) fn new(port: u16, namespace: Option<&str>) -> Self {
+        Self { port, namespace: namespace.map(str::to_owned) }
     }
 
     /// Of 127.0.0.1 on the host: it leads to the command server.
@@ -51,7 +44,7 @@ impl State {
     }
 
     pub(super) fn write(&self, directory: &Path) -> Result<(), Error> {
-        let text = serde_json::to_vec(self).expect("two numbers and a name");
+        let text = serde_json::to_vec(self).expect("a number and a name");
         // Whoever looks sees all of it or nothing.
         let (part, path) = (directory.join("state.part"), path(directory));
         std::fs::write(&part, text)
