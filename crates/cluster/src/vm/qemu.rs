@@ -169,6 +169,9 @@ fn escaped(word: &OsStr) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::process::Stdio;
+
     use super::*;
 
     #[test]
@@ -193,10 +196,13 @@ mod tests {
     #[test]
     fn a_process_is_ours_by_the_file_it_writes_its_number_to() {
         let mut child = Command::new("sh")
-            .args(["-c", "read line", "-pidfile", "/some/where/pid"])
-            .stdin(std::process::Stdio::piped())
+            .args(["-c", "echo; read line", "-pidfile", "/some/where/pid"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
             .spawn()
             .unwrap();
+        // A process that has only just been started shows no command line.
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let pid = Pid::from_raw(child.id().try_into().unwrap());
         assert!(is_ours(pid, Path::new("/some/where")));
         assert!(!is_ours(pid, Path::new("/some/where/else")));
