@@ -35,7 +35,7 @@ impl Bed {
     pub(crate) fn end(&self) {
         let mut clusters = self.clusters.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         for mode in std::mem::take(&mut *clusters).into_keys() {
-            signpost_lab::down(&name(mode)).unwrap();
+            signpost_cluster::down(&name(mode)).unwrap();
         }
     }
 }

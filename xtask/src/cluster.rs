@@ -53,7 +53,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     match verb {
         Verb::Up { mode, nodes } => up(&name, mode, nodes)?,
         Verb::Down => {
-            let was = signpost_lab::down(&name)?;
+            let was = signpost_cluster::down(&name)?;
             println!("cluster {name} {}", if was { "is down" } else { "was not up" });
         }
         Verb::Kubectl(arguments) => {
@@ -150,7 +150,7 @@ fn options(mode: Mode, topology: Topology) -> Result<Options> {
 fn matrix(mode: Mode) -> Result<()> {
     let options = options(mode, truth::topology())?;
     let name: LabName = format!("matrix-{mode}").parse()?;
-    signpost_lab::down(&name)?;
+    signpost_cluster::down(&name)?;
     let cluster = Cluster::up(&name, options)?;
     let mut differ = Vec::new();
     for recording in Recording::ALL.into_iter().filter(|r| r.mode() == mode) {
@@ -168,26 +168,15 @@ fn code(status: ExitStatus) -> ExitCode {
 }
 
 fn logs(cluster: &Cluster, component: Option<&str>) -> Result<()> {
-    let folder = cluster.logs();
-    let mut known: Vec<String> = std::fs::read_dir(&folder)
-        .with_context(|| folder.display().to_string())?
-        .flatten()
-        .filter_map(|entry| Some(entry.file_name().to_str()?.strip_suffix(".log")?.to_owned()))
-        .collect();
-    known.sort();
+    let known = cluster.logs()?;
     match component {
-        None => {
-            println!("in {}: {}", folder.display(), known.join(" "));
-            Ok(())
-        }
+        None => println!("{}", known.join("\n")),
         Some(component) if known.iter().any(|name| name == component) => {
-            let file = folder.join(format!("{component}.log"));
-            let mut log = std::fs::File::open(&file).with_context(|| file.display().to_string())?;
-            std::io::copy(&mut log, &mut std::io::stdout())?;
-            Ok(())
+            print!("{}", cluster.log(component)?);
         }
         Some(unknown) => bail!("no log of `{unknown}`; there are {}", known.join(", ")),
     }
+    Ok(())
 }
 
 #[cfg(test)]

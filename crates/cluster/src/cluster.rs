@@ -46,6 +46,9 @@ pub struct Cluster {
 struct State {
     mode: Mode,
     program: PathBuf,
+    topology: Topology,
+    /// The guest's directory: where it can be seen from the guest, as the lab's cannot.
+    guest: PathBuf,
 }
 
 impl Cluster {
@@ -79,14 +82,21 @@ impl Cluster {
         let nodes: Vec<String> = topology.nodes.iter().map(|n| n.name.clone()).collect();
         control::start(&lab, components, control.address, &nodes)?;
         let from = lab.namespace(topology::CONTROL)?;
+        let directory = image.join(lab.name().to_string());
         let guest = if *mode == Mode::Ipvs {
-            Some(guest::boot(&lab, &from, image, topology, signpost, components)?)
+            let place = guest::Place { outer: &lab, control: &from, image, directory: &directory };
+            Some(guest::boot(&place, topology, signpost, components)?)
         } else {
             let at = format!("{}:{API_PORT}", control.address);
             nodes::start_stand_ins(&lab, components, signpost, &from, &at)?;
             None
         };
-        let state = State { mode: *mode, program: components.program().to_owned() };
+        let state = State {
+            mode: *mode,
+            program: components.program().to_owned(),
+            topology: topology.clone(),
+            guest: directory,
+        };
         let cluster = Self { lab, guest, state };
         cluster.lab.wait_until("every Node is registered", NODES, || {
             cluster
@@ -115,7 +125,7 @@ impl Cluster {
         let state: State = serde_json::from_str(&text)
             .map_err(|e| Error::Data(format!("{}: {e}: end the cluster", file.display())))?;
         let guest = match state.mode {
-            Mode::Ipvs => Some(Vm::attach(&Files::of(&lab).folder().join("vm"))?),
+            Mode::Ipvs => Some(Vm::attach(&state.guest)?),
             Mode::Nftables | Mode::Iptables | Mode::None => None,
         };
         Ok(Self { lab, guest, state })
@@ -123,13 +133,24 @@ impl Cluster {
 
     /// Ends it: every process, namespace and file.
     pub fn down(self) -> Result<(), Error> {
-        signpost_lab::down(&self.lab.name())?;
+        let name = self.lab.name();
+        if let Some(guest) = self.guest {
+            guest.end()?;
+            let directory = &self.state.guest;
+            std::fs::remove_dir_all(directory).at(|| directory.display().to_string())?;
+        }
+        signpost_lab::down(&name)?;
         Ok(())
     }
 
-    /// Its nodes, pods, clients and router.
+    /// Its namespaces on this machine: all, or in IPVS mode the control plane's.
     pub fn lab(&self) -> &Lab {
         &self.lab
+    }
+
+    /// Its nodes, clients and router, wherever they are.
+    pub fn topology(&self) -> &Topology {
+        &self.state.topology
     }
 
     /// Its kube-proxy.
@@ -142,9 +163,31 @@ impl Cluster {
         Files::of(&self.lab).kubeconfig("admin")
     }
 
-    /// Where the components' output is.
-    pub fn logs(&self) -> PathBuf {
-        Files::of(&self.lab).folder().join("logs")
+    /// The components that have a log, in order.
+    pub fn logs(&self) -> Result<Vec<String>, Error> {
+        let folder = Files::of(&self.lab).logs();
+        let entries = std::fs::read_dir(&folder).at(|| folder.display().to_string())?;
+        let outside = entries.flatten().filter_map(|e| e.file_name().into_string().ok());
+        let mut files: Vec<String> = outside.collect();
+        if let Some(guest) = &self.guest {
+            let listed = guest::output(guest, &["ls", &folder.display().to_string()]);
+            files.extend(listed.lines().map(str::to_owned));
+        }
+        let names = files.iter().filter_map(|f| Some(f.strip_suffix(".log")?.to_owned()));
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// What a component wrote.
+    pub fn log(&self, component: &str) -> Result<String, Error> {
+        let file = Files::of(&self.lab).log(component);
+        match &self.guest {
+            Some(guest) if !file.exists() => {
+                Ok(guest::output(guest, &["cat", &file.display().to_string()]))
+            }
+            Some(_) | None => std::fs::read_to_string(&file).at(|| file.display().to_string()),
+        }
     }
 
     /// Runs kubectl as the administrator and returns what it printed.
@@ -180,6 +223,11 @@ impl Cluster {
             .into_iter()
             .chain(command.iter().copied())
             .collect();
+        if let Some(guest) = self.guest_of(member) {
+            let netns = self.lab.name().namespace(member);
+            let there = ["ip", "netns", "exec", &netns, "unshare"];
+            return guest::output(guest, &[&there[..], &all].concat());
+        }
         let run = |ns: signpost_lab::Namespace| ns.command("unshare", &all, "");
         match self.lab.namespace(member).and_then(run) {
             Ok(text) => text,
@@ -188,11 +236,21 @@ impl Cluster {
         }
     }
 
+    /// The guest, if the member is there.
+    fn guest_of(&self, member: &str) -> Option<&Vm> {
+        self.guest.as_ref().filter(|_| member != topology::CONTROL)
+    }
+
     /// Runs a command in the namespace of a member with this program's own input and output.
     pub fn run_here(&self, words: &[String]) -> Result<ExitStatus, Error> {
         let [member, program, args @ ..] = words else {
             return Err(Error::Data("a member and a command are needed".to_owned()));
         };
+        if self.guest_of(member).is_some() {
+            let message = "in IPVS mode the nodes are in a guest, where no terminal is; \
+                           `snapshot` shows their state";
+            return Err(Error::Command { command: words.join(" "), message: message.to_owned() });
+        }
         let mut command = Command::new(program);
         command.args(args);
         self.lab.namespace(member)?.run(|| command.status())?.at(|| program.clone())
@@ -204,6 +262,15 @@ impl Cluster {
         command.arg("kubectl").arg("--kubeconfig").arg(self.kubeconfig()).args(args);
         let ns = self.lab.namespace(topology::CONTROL)?;
         ns.run(|| command.status())?.at(|| "kubectl".to_owned())
+    }
+}
+
+/// Ends a cluster by its name, also what a crash left of it. True if there was anything.
+pub fn down(name: &LabName) -> Result<bool, Error> {
+    match Cluster::attach(name) {
+        Ok(cluster) => cluster.down().map(|()| true),
+        // What runs is in its namespaces, the guest too.
+        Err(_) => Ok(signpost_lab::down(name)?),
     }
 }
 

@@ -42,8 +42,12 @@ impl Files {
         self.0.join(format!("pki/{of}.kubeconfig"))
     }
 
+    pub(crate) fn logs(&self) -> PathBuf {
+        self.0.join("logs")
+    }
+
     pub(crate) fn log(&self, component: &str) -> PathBuf {
-        self.0.join(format!("logs/{component}.log"))
+        self.logs().join(format!("{component}.log"))
     }
 
     pub(crate) fn make(&self) -> Result<(), Error> {

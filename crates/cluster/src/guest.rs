@@ -44,20 +44,31 @@ struct Nodes {
     kubeconfigs: BTreeMap<String, String>,
 }
 
+/// Where a guest is, and what of it is outside.
+pub(crate) struct Place<'a> {
+    pub(crate) outer: &'a Lab,
+    /// Its network.
+    pub(crate) control: &'a Namespace,
+    /// Where its kernel is kept.
+    pub(crate) image: &'a Path,
+    /// Where its own files are.
+    pub(crate) directory: &'a Path,
+}
+
 /// Boots a guest and makes a cluster's nodes in it, but no kube-proxy yet.
 pub(crate) fn boot(
-    outer: &Lab,
-    control: &Namespace,
-    image: &Path,
+    place: &Place<'_>,
     topology: &Topology,
     signpost: &Path,
     components: &Components,
 ) -> Result<Vm, Error> {
-    let files = Files::of(outer);
-    let mut options = vm::Options::new(files.folder().join("vm"), vm::Server::this_program(SERVE)?);
+    let files = Files::of(place.outer);
+    let server = vm::Server::this_program(SERVE)?;
+    let mut options = vm::Options::new(place.directory.to_owned(), server);
     options.memory_mib = MEMORY_MIB;
-    options.namespace = Some(Namespace::open(control.name())?);
-    let guest = Vm::boot(&vm::Image::prepare(image)?, options)?;
+    options.namespace = Some(Namespace::open(place.control.name())?);
+    let image = vm::Image::prepare(place.image)?;
+    let guest = Vm::boot(&image, options)?;
     let names = topology.nodes.iter().map(|n| format!("node-{}", n.name));
     let mut kubeconfigs = BTreeMap::new();
     for of in names.chain(["admin".to_owned(), "kube-proxy".to_owned()]) {
@@ -68,7 +79,7 @@ pub(crate) fn boot(
         kubeconfigs.insert(of, redirected(&text, host));
     }
     let nodes = Nodes {
-        lab: outer.name().to_string(),
+        lab: place.outer.name().to_string(),
         topology: topology.clone(),
         signpost: signpost.to_owned(),
         components: components.program().to_owned(),
@@ -103,6 +114,15 @@ pub(crate) fn matrix(
         0 => Ok((text, true)),
         _ if !text.is_empty() => Ok((text, false)),
         _ => Err(failed(MATRIX, &output)),
+    }
+}
+
+/// What a program prints there, or why it failed.
+pub(crate) fn output(guest: &Vm, argv: &[&str]) -> String {
+    match guest.run(argv, &[]) {
+        Ok(Output { code: 0, stdout, .. }) => String::from_utf8_lossy(&stdout).into_owned(),
+        Ok(Output { stderr, .. }) => String::from_utf8_lossy(&stderr).into_owned(),
+        Err(error) => format!("{error}\n"),
     }
 }
 

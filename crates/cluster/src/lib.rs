@@ -11,7 +11,7 @@ pub mod snapshot;
 pub mod truth;
 pub mod vm;
 
-pub use cluster::{Cluster, Options};
+pub use cluster::{Cluster, Options, down};
 pub use components::Components;
 pub use error::Error;
 pub use nodes::Mode;
