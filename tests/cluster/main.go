@@ -16,11 +16,10 @@ import (
 	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 
-	"signpost.test/cluster/node"
-	"signpost.test/cluster/pki"
-	"signpost.test/cluster/relay"
-	"signpost.test/cluster/remote"
-	"signpost.test/cluster/scratch"
+	"cluster.signpost.test/node"
+	"cluster.signpost.test/pki"
+	"cluster.signpost.test/relay"
+	"cluster.signpost.test/remote"
 )
 
 func main() {
@@ -52,8 +51,6 @@ func main() {
 		own(remote.NewRunCommand())
 	case "node":
 		own(node.NewCommand())
-	case scratch.Command:
-		scratch.Main()
 	default:
 		usage()
 	}
