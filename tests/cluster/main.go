@@ -19,7 +19,6 @@ import (
 	"cluster.signpost.test/node"
 	"cluster.signpost.test/pki"
 	"cluster.signpost.test/relay"
-	"cluster.signpost.test/remote"
 )
 
 func main() {
@@ -45,10 +44,6 @@ func main() {
 		own(pki.NewCommand())
 	case "relay":
 		own(relay.NewCommand())
-	case "serve-commands":
-		own(remote.NewServeCommand())
-	case "run-command":
-		own(remote.NewRunCommand())
 	case "node":
 		own(node.NewCommand())
 	default:
@@ -70,6 +65,6 @@ func own(command *cobra.Command) {
 
 func usage() {
 	fmt.Fprintln(os.Stderr, "usage: components etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kube-proxy|kubectl [FLAGS]\n"+
-		"       components pki|node|relay|serve-commands|run-command [FLAGS]")
+		"       components pki|node|relay [FLAGS]")
 	os.Exit(2)
 }
