@@ -2,6 +2,7 @@
 //!
 //! Nothing here decides, waits for another thread or logs.
 
+mod groups;
 pub(crate) mod packet;
 pub(crate) mod socket;
 
@@ -16,6 +17,7 @@ use nix::sys::time::TimeSpec;
 use signpost_plan::LinkIndex;
 use signpost_speaker::{Command, Event, Input, Instant, Machine, Output, Peer, Port, Speaker};
 
+use self::groups::Groups;
 use self::packet::{Packets, Resolution};
 use super::clock;
 use super::inbox::{Inbox, Sender, inbox};
@@ -32,6 +34,7 @@ pub(crate) enum Order {
 /// Control's end.
 pub(crate) struct Wire {
     orders: Sender<Order>,
+    groups: Groups,
     passed: Arc<AtomicU64>,
     barrier: u64,
     waker: std::thread::Thread,
@@ -72,11 +75,12 @@ pub(crate) fn start<E: Send + 'static>(
         news: move |e| control.send(wrap(e)),
     };
     std::thread::Builder::new().name("wire".into()).spawn(move || thread.run())?;
-    Ok(Wire { orders, passed, barrier: 0, waker })
+    Ok(Wire { orders, groups: Groups::default(), passed, barrier: 0, waker })
 }
 
 impl Wire {
-    pub(crate) fn send(&self, command: Command) {
+    pub(crate) fn send(&mut self, command: Command) {
+        self.groups.follow(&command);
         self.orders.send(Order::Speak(command));
     }
 
