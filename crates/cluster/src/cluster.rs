@@ -9,10 +9,12 @@ use signpost_lab::{Lab, LabName, Topology, topology};
 
 use crate::control::{self, API_PORT, Files};
 use crate::error::At;
-use crate::{Components, Error, Mode, nodes};
+use crate::truth::{self, Recording};
+use crate::vm::Vm;
+use crate::{Components, Error, Mode, guest, nodes};
 
-/// A stand-in writes its Node within a second; the API server may be busy.
-const NODES: Duration = Duration::from_secs(30);
+/// A stand-in writes its Node within a second, in a busy guest within a minute.
+const NODES: Duration = Duration::from_secs(120);
 
 /// What a cluster consists of.
 #[derive(Clone, Debug)]
@@ -25,12 +27,17 @@ pub struct Options {
     pub signpost: PathBuf,
     /// Everything else.
     pub components: Components,
+    /// Where the kernel for IPVS mode is kept.
+    pub image: PathBuf,
 }
 
 /// A cluster that is up.
 #[derive(Debug)]
 pub struct Cluster {
+    /// In IPVS mode only the control plane.
     lab: Lab,
+    /// Where the nodes are in IPVS mode.
+    guest: Option<Vm>,
     state: State,
 }
 
@@ -39,15 +46,21 @@ pub struct Cluster {
 struct State {
     mode: Mode,
     program: PathBuf,
+    topology: Topology,
+    /// The guest's directory: where it can be seen from the guest, as the lab's cannot.
+    guest: PathBuf,
 }
 
 impl Cluster {
     /// Builds one. On failure nothing is left but what the error names.
     pub fn up(name: &LabName, options: Options) -> Result<Self, Error> {
-        let topology = options.topology.clone().with_control();
+        let outside = match options.mode {
+            Mode::Ipvs => options.topology.clone().emptied(),
+            Mode::Nftables | Mode::Iptables | Mode::None => options.topology.clone(),
+        };
         let lab = Lab::up(
             name,
-            topology,
+            outside.with_control(),
             signpost_lab::Options {
                 program: options.signpost.clone(),
                 agents: false,
@@ -64,22 +77,36 @@ impl Cluster {
     }
 
     fn build(lab: Lab, options: &Options) -> Result<Self, Error> {
+        let Options { mode, topology, signpost, components, image } = options;
         let control = lab.topology().control.clone().expect("asked for by `up`");
-        let nodes: Vec<String> = lab.topology().nodes.iter().map(|n| n.name.clone()).collect();
-        let components = &options.components;
+        let nodes: Vec<String> = topology.nodes.iter().map(|n| n.name.clone()).collect();
         control::start(&lab, components, control.address, &nodes)?;
-        let at = format!("{}:{API_PORT}", control.address);
         let from = lab.namespace(topology::CONTROL)?;
-        nodes::start_stand_ins(&lab, components, &options.signpost, &from, &at)?;
-        let state = State { mode: options.mode, program: components.program().to_owned() };
-        let cluster = Self { lab, state };
-        let wanted = nodes.len();
+        let directory = image.join(lab.name().to_string());
+        let guest = if *mode == Mode::Ipvs {
+            let place = guest::Place { outer: &lab, control: &from, image, directory: &directory };
+            Some(guest::boot(&place, topology, signpost, components)?)
+        } else {
+            let at = format!("{}:{API_PORT}", control.address);
+            nodes::start_stand_ins(&lab, components, signpost, &from, &at)?;
+            None
+        };
+        let state = State {
+            mode: *mode,
+            program: components.program().to_owned(),
+            topology: topology.clone(),
+            guest: directory,
+        };
+        let cluster = Self { lab, guest, state };
         cluster.lab.wait_until("every Node is registered", NODES, || {
             cluster
                 .kubectl(&["get", "nodes", "-o", "name"])
-                .is_ok_and(|names| names.lines().count() == wanted)
+                .is_ok_and(|names| names.lines().count() == nodes.len())
         })?;
-        nodes::start_proxies(&cluster.lab, components, options.mode)?;
+        match &cluster.guest {
+            Some(guest) => guest::start_proxies(guest, &cluster.lab.name(), components)?,
+            None => nodes::start_proxies(&cluster.lab, components, *mode)?,
+        }
         let file = state_file(&cluster.lab);
         let text = serde_json::to_string(&cluster.state).expect("words and a path are JSON");
         std::fs::write(&file, text).at(|| file.display().to_string())?;
@@ -95,20 +122,35 @@ impl Cluster {
         })?;
         let file = state_file(&lab);
         let text = std::fs::read_to_string(&file).map_err(missing)?;
-        let state = serde_json::from_str(&text)
+        let state: State = serde_json::from_str(&text)
             .map_err(|e| Error::Data(format!("{}: {e}: end the cluster", file.display())))?;
-        Ok(Self { lab, state })
+        let guest = match state.mode {
+            Mode::Ipvs => Some(Vm::attach(&state.guest)?),
+            Mode::Nftables | Mode::Iptables | Mode::None => None,
+        };
+        Ok(Self { lab, guest, state })
     }
 
     /// Ends it: every process, namespace and file.
     pub fn down(self) -> Result<(), Error> {
-        signpost_lab::down(&self.lab.name())?;
+        let name = self.lab.name();
+        if let Some(guest) = self.guest {
+            guest.end()?;
+            let directory = &self.state.guest;
+            std::fs::remove_dir_all(directory).at(|| directory.display().to_string())?;
+        }
+        signpost_lab::down(&name)?;
         Ok(())
     }
 
-    /// Its nodes, pods, clients and router.
+    /// Its namespaces on this machine: all, or in IPVS mode the control plane's.
     pub fn lab(&self) -> &Lab {
         &self.lab
+    }
+
+    /// Its nodes, clients and router, wherever they are.
+    pub fn topology(&self) -> &Topology {
+        &self.state.topology
     }
 
     /// Its kube-proxy.
@@ -121,9 +163,31 @@ impl Cluster {
         Files::of(&self.lab).kubeconfig("admin")
     }
 
-    /// Where the components' output is.
-    pub fn logs(&self) -> PathBuf {
-        Files::of(&self.lab).folder().join("logs")
+    /// The components that have a log, in order.
+    pub fn logs(&self) -> Result<Vec<String>, Error> {
+        let folder = Files::of(&self.lab).logs();
+        let entries = std::fs::read_dir(&folder).at(|| folder.display().to_string())?;
+        let outside = entries.flatten().filter_map(|e| e.file_name().into_string().ok());
+        let mut files: Vec<String> = outside.collect();
+        if let Some(guest) = &self.guest {
+            let listed = guest::output(guest, &["ls", &folder.display().to_string()]);
+            files.extend(listed.lines().map(str::to_owned));
+        }
+        let names = files.iter().filter_map(|f| Some(f.strip_suffix(".log")?.to_owned()));
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        Ok(names)
+    }
+
+    /// What a component wrote.
+    pub fn log(&self, component: &str) -> Result<String, Error> {
+        let file = Files::of(&self.lab).log(component);
+        match &self.guest {
+            Some(guest) if !file.exists() => {
+                Ok(guest::output(guest, &["cat", &file.display().to_string()]))
+            }
+            Some(_) | None => std::fs::read_to_string(&file).at(|| file.display().to_string()),
+        }
     }
 
     /// Runs kubectl as the administrator and returns what it printed.
@@ -140,6 +204,17 @@ impl Cluster {
         Ok(self.lab.namespace(topology::CONTROL)?.command(&program, &all, stdin)?)
     }
 
+    /// Measures what every sender gets, beside what a recording of this mode has: the report, and
+    /// whether they agree.
+    pub fn matrix(&self, recording: Recording) -> Result<(String, bool), Error> {
+        if let Some(guest) = &self.guest {
+            return guest::matrix(guest, &self.lab.name(), &self.state.program, recording);
+        }
+        let kubectl = |args: &[&str], stdin: &str| Ok(self.kubectl_with(args, stdin)?);
+        let report = truth::run(&self.lab, &kubectl, recording)?;
+        Ok((report.text(), report.holds()))
+    }
+
     /// What a command prints in the namespace of a member: its output, or why it failed.
     pub(crate) fn output(&self, member: &str, command: &[&str]) -> String {
         // `ip` names the namespace at a cable's other end, which no node of a person has.
@@ -148,6 +223,11 @@ impl Cluster {
             .into_iter()
             .chain(command.iter().copied())
             .collect();
+        if let Some(guest) = self.guest_of(member) {
+            let netns = self.lab.name().namespace(member);
+            let there = ["ip", "netns", "exec", &netns, "unshare"];
+            return guest::output(guest, &[&there[..], &all].concat());
+        }
         let run = |ns: signpost_lab::Namespace| ns.command("unshare", &all, "");
         match self.lab.namespace(member).and_then(run) {
             Ok(text) => text,
@@ -156,12 +236,41 @@ impl Cluster {
         }
     }
 
+    /// The guest, if the member is there.
+    fn guest_of(&self, member: &str) -> Option<&Vm> {
+        self.guest.as_ref().filter(|_| member != topology::CONTROL)
+    }
+
+    /// Runs a command in the namespace of a member with this program's own input and output.
+    pub fn run_here(&self, words: &[String]) -> Result<ExitStatus, Error> {
+        let [member, program, args @ ..] = words else {
+            return Err(Error::Data("a member and a command are needed".to_owned()));
+        };
+        if self.guest_of(member).is_some() {
+            let message = "in IPVS mode the nodes are in a guest, where no terminal is; \
+                           `snapshot` shows their state";
+            return Err(Error::Command { command: words.join(" "), message: message.to_owned() });
+        }
+        let mut command = Command::new(program);
+        command.args(args);
+        self.lab.namespace(member)?.run(|| command.status())?.at(|| program.clone())
+    }
+
     /// Runs kubectl as the administrator with this program's own input and output.
     pub fn kubectl_here(&self, args: &[String]) -> Result<ExitStatus, Error> {
         let mut command = Command::new(&self.state.program);
         command.arg("kubectl").arg("--kubeconfig").arg(self.kubeconfig()).args(args);
         let ns = self.lab.namespace(topology::CONTROL)?;
         ns.run(|| command.status())?.at(|| "kubectl".to_owned())
+    }
+}
+
+/// Ends a cluster by its name, also what a crash left of it. True if there was anything.
+pub fn down(name: &LabName) -> Result<bool, Error> {
+    match Cluster::attach(name) {
+        Ok(cluster) => cluster.down().map(|()| true),
+        // What runs is in its namespaces, the guest too.
+        Err(_) => Ok(signpost_lab::down(name)?),
     }
 }
 

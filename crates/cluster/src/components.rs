@@ -46,6 +46,11 @@ impl Components {
         built.map(|()| Self { program })
     }
 
+    /// Those that were built before.
+    pub(crate) fn at(program: PathBuf) -> Self {
+        Self { program }
+    }
+
     /// The program.
     pub fn program(&self) -> &Path {
         &self.program

@@ -19,7 +19,7 @@ pub(crate) const SERVICE_CIDR: &str = "10.233.0.0/16";
 pub(crate) const API_PORT: u16 = 6443;
 
 /// On a busy machine the API server takes 10 s; what is not there by then will not come.
-const READY: Duration = Duration::from_secs(60);
+pub(crate) const READY: Duration = Duration::from_secs(60);
 
 /// How often something that starts is looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -42,8 +42,12 @@ impl Files {
         self.0.join(format!("pki/{of}.kubeconfig"))
     }
 
+    pub(crate) fn logs(&self) -> PathBuf {
+        self.0.join("logs")
+    }
+
     pub(crate) fn log(&self, component: &str) -> PathBuf {
-        self.0.join(format!("logs/{component}.log"))
+        self.logs().join(format!("{component}.log"))
     }
 
     pub(crate) fn make(&self) -> Result<(), Error> {
@@ -125,7 +129,7 @@ pub(crate) fn start(
         ],
     )?;
     let mut started = [("etcd", etcd), ("kube-apiserver", api)];
-    await_ready(&files, "kube-apiserver", &mut started, || {
+    await_ready(&files, "kube-apiserver", READY, &mut started, || {
         let config = files.kubeconfig("admin").display().to_string();
         let ask = ["kubectl", "--kubeconfig", &config, "get", "--raw", "/readyz"];
         ns.command(&components.program().display().to_string(), &ask, "").is_ok()
@@ -137,6 +141,8 @@ pub(crate) fn start(
             "--kubeconfig",
             &config("kube-controller-manager"),
             "--leader-elect=false",
+            // Each controller with the role that it has in clusters of people.
+            "--use-service-account-credentials",
             "--root-ca-file",
             &pki("ca.crt"),
             "--service-account-private-key-file",
@@ -197,10 +203,11 @@ pub(crate) fn reap(mut child: Child) {
 pub(crate) fn await_ready(
     files: &Files,
     component: &str,
+    patience: Duration,
     started: &mut [(&str, Child)],
     mut ready: impl FnMut() -> bool,
 ) -> Result<(), Error> {
-    let deadline = Instant::now() + READY;
+    let deadline = Instant::now() + patience;
     while !ready() {
         for (name, child) in started.iter_mut() {
             if let Some(status) = child.try_wait().at(|| (*name).to_owned())? {
@@ -208,7 +215,11 @@ pub(crate) fn await_ready(
             }
         }
         if Instant::now() > deadline {
-            return Err(failed(files, component, &format!("not ready in {} s", READY.as_secs())));
+            return Err(failed(
+                files,
+                component,
+                &format!("not ready in {} s", patience.as_secs()),
+            ));
         }
         std::thread::sleep(LOOK);
     }

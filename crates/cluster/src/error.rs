@@ -8,6 +8,12 @@ pub enum Error {
     /// The lab below it.
     #[error(transparent)]
     Lab(#[from] signpost_lab::Error),
+    /// The guest of IPVS mode.
+    #[error(transparent)]
+    Guest(#[from] crate::vm::Error),
+    /// A recording, or its measurement.
+    #[error(transparent)]
+    Truth(#[from] crate::truth::Error),
     /// There is none of this name.
     #[error("there is no cluster {0}: `cargo xtask cluster up --name {0}` builds it")]
     Missing(String),

@@ -70,10 +70,10 @@ pub fn write(cluster: &Cluster, folder: &Path) -> Result<usize, Error> {
             files.write(&format!("cluster/{file}"), &objects)?;
         }
     }
-    for node in &cluster.lab().topology().nodes {
+    for node in &cluster.topology().nodes {
         of_node(cluster, &node.name, &mut files)?;
     }
-    let outsiders = cluster.lab().topology().outsiders().map(|c| c.name.as_str());
+    let outsiders = cluster.topology().outsiders().map(|c| c.name.as_str());
     for member in outsiders.chain([ROUTER]) {
         for (file, command) in OF_OUTSIDER {
             files.write(&format!("probe/{member}-{file}"), &cluster.output(member, command))?;
@@ -106,9 +106,8 @@ fn of_node(cluster: &Cluster, node: &str, files: &mut Files<'_>) -> Result<(), E
         let said = cluster.output(node, &["curl", "-s", &url]);
         files.write(&format!("nodes/{node}/{file}"), &said)?;
     }
-    let log = cluster.logs().join(format!("kube-proxy-{node}.log"));
-    let text = std::fs::read_to_string(&log).at(|| log.display().to_string())?;
-    files.write(&format!("nodes/{node}/kube-proxy-log.txt"), &text)
+    let log = cluster.log(&format!("kube-proxy-{node}"))?;
+    files.write(&format!("nodes/{node}/kube-proxy-log.txt"), &log)
 }
 
 struct Files<'a> {
