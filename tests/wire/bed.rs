@@ -52,6 +52,7 @@ impl Bed {
         let topology = Topology::of_nodes(1);
         let lab = Scoped::up(&name, topology, options).unwrap();
         let (node, client) = (lab.namespace(NODE).unwrap(), lab.namespace(CLIENT).unwrap());
+        node.sysctl("ipv6/conf/all/forwarding", "1").unwrap();
         node.ip("addr add 2001:db8:5::11/64 dev eth0 nodad\n").unwrap();
         client.ip(&format!("addr add {CLIENT_ADDRESS}/64 dev eth0 nodad\n")).unwrap();
         let (news_in, news) = inbox().unwrap();
