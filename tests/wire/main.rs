@@ -192,3 +192,25 @@ fn an_interface_that_comes_after_its_name_is_used_with_the_next_lease() {
     assert!(bed.is_joined("late0", solicited_node(address)));
     bed.until("it is answered", || ask(&bed).len() == 1);
 }
+
+/// Below IPv6's least MTU the kernel takes IPv6 from an interface, groups and all.
+#[test]
+fn a_group_that_could_not_be_joined_is_joined_with_the_next_lease() {
+    let mut bed = Bed::new();
+    let (eth0, address) = (bed.eth0(), vip(10));
+    let group = solicited_node(address);
+    bed.node.ip("link set eth0 mtu 1000\n").unwrap();
+    bed.links(&[&eth0]);
+    bed.open(address, &eth0);
+    bed.renew();
+    assert!(!bed.is_joined("eth0", group));
+    bed.node.ip("link set eth0 mtu 1500\n").unwrap();
+    assert!(!bed.is_joined("eth0", group));
+    bed.renew();
+    assert!(bed.is_joined("eth0", group));
+
+    bed.node.ip("link set eth0 mtu 1000\nlink set eth0 mtu 1500\n").unwrap();
+    assert!(!bed.is_joined("eth0", group), "gone with all IPv6 of the interface");
+    bed.links(&[&Link { address_v6: Some("fe80::1".parse().unwrap()), ..eth0 }]);
+    assert!(bed.is_joined("eth0", group));
+}

@@ -11,9 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 
+use nix::net::if_::if_indextoname;
 use signpost_packet::solicited_node;
 use signpost_plan::LinkIndex;
-use signpost_speaker::{Command, Gate};
+use signpost_speaker::{Command, Gate, Link};
 use socket2::{Domain, Socket, Type};
 
 /// All of them.
@@ -27,6 +28,8 @@ pub(super) struct Groups {
 /// Those of one interface.
 #[derive(Default)]
 struct Memberships {
+    /// This node's own address there.
+    address_v6: Option<Ipv6Addr>,
     /// Addresses by their group: some have one in common.
     wanted: BTreeSet<(Ipv6Addr, Ipv6Addr)>,
     /// The socket that joined it.
@@ -35,6 +38,8 @@ struct Memberships {
     sockets: Vec<Socket>,
     /// Wanted and not joined: the interface may just have come.
     missing: BTreeSet<Ipv6Addr>,
+    /// That some are missing was logged.
+    told: bool,
 }
 
 impl Groups {
@@ -46,7 +51,7 @@ impl Groups {
                 self.set(*address, links.clone());
             }
             Command::Gate(IpAddr::V6(address), Gate::Shut) => self.set(*address, Vec::new()),
-            Command::Links(links) => self.set_links(links.iter().map(|l| l.index).collect()),
+            Command::Links(links) => self.set_links(links),
             Command::Lease(_) => self.links.iter_mut().for_each(|(l, m)| m.join_missing(*l)),
             Command::Gate(_, Gate::Open { .. } | Gate::ShutAt(_) | Gate::Shut)
             | Command::Peers(_)
@@ -69,16 +74,22 @@ impl Groups {
         }
     }
 
-    /// The sockets of an interface that went away go with it.
-    fn set_links(&mut self, links: BTreeSet<LinkIndex>) {
-        self.links.retain(|l, _| links.contains(l));
-        for link in links {
-            if let std::collections::btree_map::Entry::Vacant(new) = self.links.entry(link) {
-                let memberships = new.insert(Memberships::default());
-                for (address, _) in self.open.iter().filter(|(_, on)| on.contains(&link)) {
-                    memberships.want(link, *address);
-                }
+    /// The sockets of an interface that went away go with it. One that lost IPv6 meanwhile lost its
+    /// memberships too, and its address with them.
+    fn set_links(&mut self, links: &[Link]) {
+        self.links.retain(|l, _| links.iter().any(|link| link.index == *l));
+        for &Link { index, address_v6, .. } in links {
+            if self.links.get(&index).is_some_and(|m| m.address_v6 == address_v6) {
+                continue;
             }
+            // First: when the old sockets close, the kernel takes what they joined, and lost, from
+            // what the interface has now.
+            self.links.remove(&index);
+            let mut memberships = Memberships { address_v6, ..Memberships::default() };
+            for (address, _) in self.open.iter().filter(|(_, on)| on.contains(&index)) {
+                memberships.want(index, *address);
+            }
+            self.links.insert(index, memberships);
         }
     }
 }
@@ -108,9 +119,24 @@ impl Memberships {
     /// What fails is tried again with the next lease.
     fn join_missing(&mut self, link: LinkIndex) {
         while let Some(group) = self.missing.first().copied() {
-            let Ok(socket) = self.join(link, group) else { return };
-            self.joined.insert(group, socket);
+            match self.join(link, group) {
+                Ok(socket) => self.joined.insert(group, socket),
+                Err(e) => return self.tell(link, group, &e),
+            };
             self.missing.remove(&group);
+        }
+        self.told = false;
+    }
+
+    /// Once, and not of an interface that is gone: control hears of that by itself.
+    fn tell(&mut self, link: LinkIndex, group: Ipv6Addr, e: &io::Error) {
+        if let (false, Ok(name)) = (self.told, if_indextoname(link.0)) {
+            self.told = true;
+            let name = name.to_string_lossy();
+            tracing::warn!(
+                "{name}: cannot join {group}, so a switch may keep back who asks for IPv6 addresses: \
+                 {e}: the interface needs IPv6, and an MTU of at least 1280; it is tried again"
+            );
         }
     }
 
