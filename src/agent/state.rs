@@ -169,16 +169,17 @@ impl State {
             self.observed.refused.remove(&key);
             let old = match table {
                 Some(t) => {
-                    touched.addresses.extend(t.entries.iter().map(|e| e.address));
+                    touched.addresses.extend(t.entries.iter().filter_map(|e| e.frontend.vip()));
                     self.observed.acknowledged.insert(key, t)
                 }
                 None => self.observed.acknowledged.remove(&key),
             };
-            touched.addresses.extend(old.iter().flat_map(|t| &t.entries).map(|e| e.address));
+            let old = old.iter().flat_map(|t| &t.entries);
+            touched.addresses.extend(old.filter_map(|e| e.frontend.vip()));
         }
         for (key, errno) in outcome.refused {
             let service = self.world.service(&key);
-            touched.addresses.extend(service.iter().flat_map(|s| s.addresses.iter().copied()));
+            touched.addresses.extend(service.iter().flat_map(|s| s.vips()));
             self.observed.refused.insert(key, errno);
         }
         touched

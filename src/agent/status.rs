@@ -61,7 +61,7 @@ fn address(s: &State, a: IpAddr) -> Value {
     let (verdict, since) = &s.verdicts[&a];
     let mut tables =
         s.world.services_of_address(a).filter_map(|v| s.observed.acknowledged.get(&v.key));
-    let acknowledged = tables.any(|t| t.entries.iter().any(|e| e.address == a));
+    let acknowledged = tables.any(|t| t.entries.iter().any(|e| e.frontend.vip() == Some(a)));
     // What the wire decided on its own concerns every address that is offered.
     let on_its_own = match (s.observed.lease, s.observed.cut_off) {
         (Lease::Lapsed, _) => Some(Verdict::Withhold(Reason::ControlHung)),

@@ -11,6 +11,9 @@ use crate::tree::Tree;
 /// kubeadm sets it on control planes; its presence counts, not its value (KEP-1143).
 const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
+/// Where topology hints say that a node is; written by cloud providers, or by hand.
+const ZONE: &str = "topology.kubernetes.io/zone";
+
 pub(crate) fn read(tree: &Tree<'_>, meta: Meta) -> Result<Node, Bad> {
     let pod_cidrs = optional(tree, "spec", |spec| {
         let all = each(spec, "podCIDRs", network)?;
@@ -35,6 +38,7 @@ pub(crate) fn read(tree: &Tree<'_>, meta: Meta) -> Result<Node, Bad> {
         span: None,
         internal_ips,
         pod_cidrs: pod_cidrs.unwrap_or_default(),
+        zone: meta.labels.get(ZONE).cloned(),
         excluded: meta.labels.contains_key(EXCLUDE),
         labels: meta.labels,
         network_unavailable,

@@ -298,7 +298,7 @@ impl<K: Kernel> Forward<K> {
         let layout = self.plane.layout;
         for (service, mut table) in std::mem::take(tables) {
             if let Some(table) = &mut table {
-                table.entries.retain(|entry| layout.holds(entry.address));
+                table.entries.retain(|e| e.frontend.vip().is_some_and(|a| layout.holds(a)));
             }
             outcome.acknowledged.push((service, table));
         }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use signpost_plan::{Backend, Outsiders, Protocol, Table};
+use signpost_plan::{Answer, Backend, Protocol, Table};
 
 use crate::layout;
 
@@ -58,21 +58,22 @@ pub type Endpoint = (IpAddr, u16);
 pub fn render(t: &Table) -> Part {
     let slots = |e: &signpost_plan::Entry| Slots {
         cluster: e.cluster.clone().into(),
-        local: match &e.outsiders {
-            Outsiders::AsCluster => None,
-            Outsiders::Local(backends) => Some(backends.clone().into()),
+        local: match e.outsiders {
+            Answer::Cluster | Answer::Refuse => None,
+            Answer::Local | Answer::Drop => Some(e.local.clone().into()),
         },
     };
-    let front = |e| (Frontend::of(e), slots(e));
-    let mut fronts: Vec<_> = t.entries.iter().map(front).collect();
+    let front = |e| Some((Frontend::of(e)?, slots(e)));
+    let mut fronts: Vec<_> = t.entries.iter().filter_map(front).collect();
     fronts.sort_by_key(|(frontend, _)| *frontend);
     Part { fronts }
 }
 
 impl Frontend {
     /// The frontend of a table's entry.
-    pub fn of(entry: &signpost_plan::Entry) -> Self {
-        Self { address: entry.address, protocol: entry.protocol, port: entry.port }
+    pub fn of(entry: &signpost_plan::Entry) -> Option<Self> {
+        let signpost_plan::Frontend { protocol, port, .. } = entry.frontend;
+        Some(Self { address: entry.frontend.vip()?, protocol, port })
     }
 }
 

@@ -76,7 +76,11 @@ impl Bed {
 
     /// The scope that the plan would give the node.
     pub(crate) fn scope() -> Scope {
-        Scope { uplinks: vec!["eth0".into()], pod_cidrs: vec!["198.19.0.0/16".parse().unwrap()] }
+        Scope {
+            uplinks: vec!["eth0".into()],
+            pod_cidrs: vec!["198.19.0.0/16".parse().unwrap()],
+            ..Scope::default()
+        }
     }
 
     /// Runs something in a machine's namespace.

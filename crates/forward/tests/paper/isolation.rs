@@ -3,21 +3,16 @@
 use signpost_forward::{Forward, Options, Outcome};
 use signpost_netlink::nf_tables::CommitError;
 use signpost_nft::{Change, Part, Type};
-use signpost_plan::{Backend, Entry, Outsiders, Protocol, Scope, ServiceKey, Table};
+use signpost_plan::{Asked, Backend, Entry, Frontend, Protocol, Scope, ServiceKey, Table};
 
 use crate::recorder::Recorder;
 use crate::world::key;
 
 fn table(service: u8, vip: u8) -> Table {
-    let address = [203, 0, 113, vip].into();
     let backend = Backend { address: [10, 244, 0, vip].into(), port: 8080, local: true };
-    let entry = Entry {
-        address,
-        protocol: Protocol::Tcp,
-        port: 80,
-        cluster: vec![backend],
-        outsiders: Outsiders::AsCluster,
-    };
+    let asked = Asked::Vip([203, 0, 113, vip].into());
+    let frontend = Frontend { asked, protocol: Protocol::Tcp, port: 80 };
+    let entry = Entry::for_everybody(frontend, vec![backend]);
     Table { service: key(service), entries: vec![entry] }
 }
 
@@ -65,7 +60,8 @@ fn many_are_refused_at_once_and_all_others_get_in() {
     let many = |n: u32| {
         let mut table = table(0, 0);
         table.service = ServiceKey { name: format!("s{n}").into(), ..key(0) };
-        table.entries[0].address = std::net::Ipv4Addr::from(0x0a60_0000 + n).into();
+        let address = std::net::Ipv4Addr::from(0x0a60_0000 + n).into();
+        table.entries[0].frontend.asked = Asked::Vip(address);
         table
     };
     // Every address that ends in 2.

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
-use signpost_plan::{Backend, Entry, Outsiders, Protocol, Scope, ServiceKey, Table};
+use signpost_plan::{Answer, Asked, Backend, Entry, Frontend, Protocol, Scope, ServiceKey, Table};
 
 pub(crate) fn key(number: u8) -> ServiceKey {
     ServiceKey { namespace: "default".into(), name: format!("s{number}").into() }
@@ -17,14 +17,14 @@ pub(crate) fn tables() -> impl Strategy<Value = BTreeMap<ServiceKey, Table>> {
         let mut tables: BTreeMap<ServiceKey, Table> = BTreeMap::new();
         let mut taken = std::collections::BTreeSet::new();
         for (service, entry) in entries {
-            if taken.insert((entry.address, entry.protocol, entry.port)) {
+            if taken.insert(entry.frontend) {
                 let service = key(service);
                 let empty = Table { service: service.clone(), entries: Vec::new() };
                 tables.entry(service).or_insert(empty).entries.push(entry);
             }
         }
         for table in tables.values_mut() {
-            table.entries.sort_by_key(|e| (e.address, e.protocol, e.port));
+            table.entries.sort_by_key(|e| e.frontend);
         }
         tables
     })
@@ -38,6 +38,7 @@ pub(crate) fn scope() -> impl Strategy<Value = Scope> {
     (links, nets).prop_map(|(links, nets)| Scope {
         uplinks: links.into_iter().map(Into::into).collect(),
         pod_cidrs: nets.into_iter().map(|net| net.parse().unwrap()).collect(),
+        ..Scope::default()
     })
 }
 
@@ -45,14 +46,15 @@ fn entry() -> impl Strategy<Value = Entry> {
     let protocol = prop_oneof![Just(Protocol::Tcp), Just(Protocol::Udp)];
     (0..3u8, protocol, 80..82u16, btree_set(0..6u8, 0..6), any::<bool>()).prop_map(
         |(vip, protocol, port, backends, local)| {
-            let cluster: Vec<_> = backends.into_iter().map(backend).collect();
-            let mine = cluster.iter().filter(|b| b.local).copied().collect();
-            let outsiders = match local && !cluster.is_empty() {
-                true => Outsiders::Local(mine),
-                false => Outsiders::AsCluster,
-            };
-            let address = Ipv4Addr::new(203, 0, 113, vip).into();
-            Entry { address, protocol, port, cluster, outsiders }
+            let asked = Asked::Vip(Ipv4Addr::new(203, 0, 113, vip).into());
+            let frontend = Frontend { asked, protocol, port };
+            let cluster = backends.into_iter().map(backend).collect();
+            let mut entry = Entry::for_everybody(frontend, cluster);
+            if local && !entry.cluster.is_empty() {
+                entry.local = entry.cluster.iter().filter(|b| b.local).copied().collect();
+                entry.outsiders = if entry.local.is_empty() { Answer::Drop } else { Answer::Local };
+            }
+            entry
         },
     )
 }
