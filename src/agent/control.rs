@@ -10,11 +10,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signalfd::SignalFd;
-use signpost_forward::{Damage, Endpoint, Forward, Frontend, Outcome};
+use signpost_forward::{Damage, Endpoint, Forward, Frontend, Outcome, Place};
 use signpost_netlink::{conntrack, nf_tables, route};
-use signpost_nft::Family;
+use signpost_nft as nft;
 use signpost_plan::world::Touched;
-use signpost_plan::{NodeName, Scope, ServiceKey, Table, scope};
+use signpost_plan::{Family, NodeName, Scope, ServiceKey, Table, scope};
 use signpost_report::Severity;
 use signpost_speaker::{self as speaker, Command, Gate, Instant};
 
@@ -48,7 +48,8 @@ pub(crate) struct Control {
     pub(crate) outside: Sender<Reply>,
     pub(crate) wire: Wire,
     pub(crate) forward: Forward,
-    pub(crate) rules: nf_tables::Monitor,
+    /// Of the table of each family.
+    pub(crate) rules: [nf_tables::Monitor; 2],
     pub(crate) routes: route::Monitor,
     pub(crate) signals: SignalFd,
     /// For how long the wire believes that this loop lives.
@@ -114,7 +115,8 @@ impl Control {
         let timeout = PollTimeout::try_from(self.lease / 3).unwrap_or(PollTimeout::MAX);
         let mut fds = [
             PollFd::new(self.inbox.as_fd(), PollFlags::POLLIN),
-            PollFd::new(self.rules.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.rules[0].as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.rules[1].as_fd(), PollFlags::POLLIN),
             PollFd::new(self.routes.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
         ];
@@ -203,17 +205,17 @@ impl Control {
         // Unheard, a large load takes half the time. That nobody else wrote meanwhile is known by
         // the generation; if somebody did, the table is read again.
         let before = self.generation();
-        let paused = before.is_some() && self.rules.pause().is_ok();
+        let paused = before.is_some() && self.rules.iter_mut().all(|rules| rules.pause().is_ok());
         let mut outcome = self.forward.sync(all, &self.scope);
+        for rules in &mut self.rules {
+            self.deaf |= rules.resume().is_err();
+        }
         if paused {
-            let resumed = self.rules.resume();
             let own = before.map(|b| b.wrapping_add(outcome.transactions));
-            if resumed.is_err() {
-                self.deaf = true;
-            }
-            if resumed.is_err() || self.generation() != own {
+            if self.deaf || self.generation() != own {
                 let again = self.forward.read_and_diff();
                 outcome.acknowledged.extend(again.acknowledged);
+                outcome.partly.extend(again.partly);
                 outcome.refused.extend(again.refused);
                 outcome.gone.extend(again.gone);
                 outcome.transactions += again.transactions;
@@ -291,17 +293,28 @@ impl Control {
 
     /// Others' edits of our rules: announced all the while, and repaired at once.
     fn watch_rules(&mut self) -> Result<()> {
-        let events = self.rules.drain().context("nf_tables events")?;
+        for family in Family::ALL {
+            self.watch_rules_of(family)?;
+        }
+        Ok(())
+    }
+
+    fn watch_rules_of(&mut self, family: Family) -> Result<()> {
+        let events = self.rules[family as usize].drain().context("nf_tables events")?;
         if events.is_empty() || !self.state.complete {
             return Ok(());
         }
-        let damage = self.forward.foreign(&events);
+        let damage = self.forward.foreign(family, &events);
         if damage.is_none() {
             return Ok(());
         }
         let damaged = match damage {
-            Damage { all: true, .. } => self.state.open(),
-            Damage { all: false, ref addresses } => addresses.clone(),
+            Damage { all: true, .. } => {
+                let mut open = self.state.open();
+                open.retain(|a| Family::of(*a) == family);
+                open
+            }
+            Damage { all: false, ref addresses, .. } => addresses.clone(),
         };
         if events.iter().all(|e| matches!(e, nf_tables::Event::Overrun)) {
             // Events were lost, which is no sign that rules were: read, and mend what differs.
@@ -384,11 +397,17 @@ fn forget_connections(gone: &[(Frontend, Endpoint)]) {
         return;
     }
     let flows = |(f, endpoint): &(Frontend, Endpoint)| conntrack::UdpFlows {
-        service: (f.address, f.port).into(),
+        address: match f.place {
+            Place::Address(address) => Some(address),
+            Place::Node(_) => None,
+        },
+        port: f.port,
         endpoint: (*endpoint).into(),
     };
-    let stale: Vec<_> = gone.iter().map(flows).collect();
-    if let Err(e) = conntrack::delete_udp(Family::Ip, &stale) {
-        tracing::warn!("connections to endpoints that went away stay in conntrack: {e}");
+    for (family, tables) in [(Family::V4, nft::Family::Ip), (Family::V6, nft::Family::Ip6)] {
+        let stale: Vec<_> = gone.iter().filter(|(f, _)| f.family() == family).map(flows).collect();
+        if let Err(e) = conntrack::delete_udp(tables, &stale) {
+            tracing::warn!("connections to endpoints that went away stay in conntrack: {e}");
+        }
     }
 }

@@ -81,8 +81,9 @@ pub(crate) fn run(o: Options) -> Result<ExitCode> {
         Some(Sockets { mesh, session }) => (Some(mesh), Some(session)),
         None => (None, None),
     };
-    let mut rules =
-        nf_tables::Monitor::open(Family::Ip, forward::TABLE).context("nf_tables events")?;
+    let monitor =
+        |family| nf_tables::Monitor::open(family, forward::TABLE).context("nf_tables events");
+    let mut rules = [monitor(Family::Ip)?, monitor(Family::Ip6)?];
     let routes = route::Monitor::open().context("rtnetlink events")?;
     let table_owner = if o.table_owner { TableOwner::Auto } else { TableOwner::Off };
     let options = forward::Options { table_owner, ..forward::Options::default() };
@@ -95,7 +96,7 @@ pub(crate) fn run(o: Options) -> Result<ExitCode> {
     };
     let mesh = open_mesh(mesh, o.mesh_port)?;
     let mesh_socket = mesh.as_fd().try_clone_to_owned().context("the mesh's socket")?;
-    rules.ignore(forward.session().portid());
+    rules.iter_mut().for_each(|rules| rules.ignore(forward.session().portid()));
     let (control_tx, control_inbox) = inbox::inbox()?;
     let (outside_tx, outside_inbox) = inbox::inbox()?;
     let detection = o.mesh_interval * u32::from(o.mesh_multiplier);

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use signpost_forward::Outcome;
 use signpost_plan::world::{Change, Host, Touched};
 use signpost_plan::{
-    Lease, NodeName, Observed, Offer, Reason, ServiceKey, Table, Verdict, World, decide, eligible,
-    table,
+    Entry, Lease, NodeName, Observed, Offer, Reason, ServiceKey, Table, Verdict, World, decide,
+    eligible, table,
 };
 use signpost_report::Diagnostic;
 use signpost_speaker::{self as speaker, Gate, MemberState};
@@ -176,6 +176,16 @@ impl State {
             };
             let old = old.iter().flat_map(|t| &t.entries);
             touched.addresses.extend(old.filter_map(|e| e.frontend.vip()));
+        }
+        for (key, family, table) in outcome.partly {
+            let of_family = |e: &Entry| e.frontend.family() == family;
+            let known = self.observed.acknowledged.entry(key.clone());
+            let known = known.or_insert_with(|| Table { service: key, entries: Vec::new() });
+            let new = table.map(|t| t.entries).unwrap_or_default();
+            let both = known.entries.iter().filter(|e| of_family(e)).chain(&new);
+            touched.addresses.extend(both.filter_map(|e| e.frontend.vip()));
+            known.entries.retain(|e| !of_family(e));
+            known.entries.extend(new);
         }
         for (key, errno) in outcome.refused {
             let service = self.world.service(&key);

@@ -163,14 +163,5 @@ fn is_ours(spec: &Tree<'_>, remarks: &mut Vec<Remark>) -> Result<bool, Bad> {
         remarks.push(Remark::note(at, message, "remove the class to have it served"));
         return Ok(false);
     }
-    if let Some(ranges) = spec.child("loadBalancerSourceRanges")
-        && !addresses::source_ranges(spec)?.is_empty()
-    {
-        // Served without them it would be open to everybody.
-        let message = "not served: spec.loadBalancerSourceRanges cannot be enforced yet";
-        let cure = "remove the ranges to have it served to everybody, and filter in front of it";
-        remarks.push(Remark::error(ranges.at, message, cure));
-        return Ok(false);
-    }
     Ok(true)
 }

@@ -208,11 +208,6 @@ fn what_is_not_served_is_said() {
         "f.yaml:7:22: note: Service demo/web: not served: spec.loadBalancerClass \"example.com/lb\" is of another load balancer (hint: remove the class to have it served)",
     );
     service(
-        "  type: LoadBalancer",
-        "  loadBalancerSourceRanges: [10.0.0.0/8]\n  type: LoadBalancer",
-        "f.yaml:7:29: error: Service demo/web: not served: spec.loadBalancerSourceRanges cannot be enforced yet (hint: remove the ranges to have it served to everybody, and filter in front of it)",
-    );
-    service(
         "  name: web",
         "  labels: {service.kubernetes.io/service-proxy-name: x}\n  name: web",
         "f.yaml:8:3: note: Service demo/web: not served: the label service.kubernetes.io/service-proxy-name gives it to another proxy (hint: remove the label to have it served)",

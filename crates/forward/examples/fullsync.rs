@@ -83,7 +83,7 @@ fn main() -> Result<(), Failure> {
         let one = elements.get(set).and_then(|all| all.last()).ok_or("no element")?.clone();
         session.commit(Family::Ip, TABLE, &[Change::DeleteElements(set.into(), vec![one])])?;
         repairs.push(timed(|| {
-            let damage = restarted.foreign(&monitor.drain()?);
+            let damage = restarted.foreign(signpost_plan::Family::V4, &monitor.drain()?);
             settled(restarted.repair(&damage))
         })?);
         if session.read(Family::Ip, TABLE)?.ok_or("no table")?.1 != elements {

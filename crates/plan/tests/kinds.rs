@@ -355,3 +355,53 @@ fn health_checks_count_what_is_ready_here() {
     );
     assert_eq!(here(&world("a", &service(spec))), [0; 0], "the other proxy answers");
 }
+
+// loadBalancerSourceRanges guard a LoadBalancer Service's addresses and nothing else; a family that
+// they do not name is open (kube-proxy's `serviceport.go`), and said to be.
+#[test]
+fn source_ranges_guard_the_addresses() {
+    let lb = |ranges: &str| {
+        service(&format!(
+            "type: LoadBalancer, clusterIP: 10.96.0.1, loadBalancerIP: 192.0.2.100, \
+             externalIPs: [192.0.2.101], loadBalancerSourceRanges: [{ranges}]"
+        ))
+    };
+    let open = |vip: String| {
+        [
+            vip,
+            format!("192.0.2.101:80/TCP {AB} | same"),
+            format!("10.96.0.1:80/TCP {AB} | same"),
+            format!("NodePort 30080/TCP (IPv4) {AB} | same"),
+        ]
+    };
+    let check = |ranges: &str, vip: &str| {
+        let want = open(vip.replace("AB", AB));
+        check("a", &lb(ranges), &want.each_ref().map(String::as_str));
+    };
+    // Adjacent and nested ranges are one; spaces are trimmed.
+    check(
+        "\" 198.51.100.0/25 \", 198.51.100.128/25, 198.51.100.7/32, '2001:db8::/32'",
+        "192.0.2.100:80/TCP AB | same | processes Drop | from 198.51.100.0/24",
+    );
+    // An address of this node is inside: its processes may ask.
+    check("192.0.2.11/32", "192.0.2.100:80/TCP AB | same | from 192.0.2.11/32");
+    check("198.19.1.0/24", "192.0.2.100:80/TCP AB | same | from 198.19.1.0/24");
+    check("'2001:db8::/32'", "192.0.2.100:80/TCP AB | same");
+    let told = |ranges: &str| {
+        let all = diagnostics(&all("a", &lb(ranges)));
+        all.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(told("10.0.0.0/8"), "");
+    let open = told("'2001:db8::/32'");
+    assert!(
+        open.contains("warning: Service demo/web: spec.loadBalancerSourceRanges has no IPv4 range"),
+        "{open}"
+    );
+    // Nobody serves: a refusal comes first.
+    let nobody = service_of(
+        "type: LoadBalancer, loadBalancerIP: 192.0.2.100, ipFamilies: [IPv4], loadBalancerSourceRanges: [10.0.0.0/8]",
+        "",
+    );
+    let got = print(table(&all("a", &nobody), &key("web"), &"a".into()).as_ref());
+    assert!(got.starts_with("192.0.2.100:80/TCP | same | from 10.0.0.0/8\n"), "{got}");
+}

@@ -2,7 +2,7 @@
 
 use signpost_forward::{Forward, Options, Outcome};
 use signpost_netlink::nf_tables::CommitError;
-use signpost_nft::{Change, Part, Type};
+use signpost_nft::{Change, Family, Part, Type};
 use signpost_plan::{Asked, Backend, Entry, Frontend, Protocol, Scope, ServiceKey, Table};
 
 use crate::recorder::Recorder;
@@ -69,7 +69,7 @@ fn many_are_refused_at_once_and_all_others_get_in() {
     let outcome = forward.sync((0..2500).map(many).collect(), &Scope::default());
     let refused = (0..2500).filter(|n| n % 256 == 2).count();
     assert_eq!((outcome.refused.len(), outcome.acknowledged.len()), (refused, 2500 - refused));
-    let contents = kernel.0.borrow().paper.contents().unwrap();
+    let contents = kernel.0.borrow().paper.contents(Family::Ip).unwrap();
     assert_eq!(contents.1["svc"].len(), 2500 - refused);
     assert_eq!(contents.1["vips"].len(), 2500 - refused);
 }
@@ -134,10 +134,10 @@ fn the_next_call_removes_what_the_second_transaction_left() {
     });
     let outcome = forward.apply(vec![(key(1), None)], &Scope::default());
     assert_eq!(outcome.acknowledged, [(key(1), None)]);
-    assert_eq!(kernel.0.borrow().paper.contents().unwrap().1["ep"].len(), 1);
+    assert_eq!(kernel.0.borrow().paper.contents(Family::Ip).unwrap().1["ep"].len(), 1);
     kernel.0.borrow_mut().refuses = None;
     forward.apply(Vec::new(), &Scope::default());
-    assert_eq!(kernel.0.borrow().paper.contents().unwrap().1["ep"].len(), 0);
+    assert_eq!(kernel.0.borrow().paper.contents(Family::Ip).unwrap().1["ep"].len(), 0);
 }
 
 #[test]
