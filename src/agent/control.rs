@@ -13,13 +13,14 @@ use nix::sys::signalfd::SignalFd;
 use signpost_forward::{Damage, Endpoint, Forward, Frontend, Outcome, Place};
 use signpost_netlink::{conntrack, nf_tables, route};
 use signpost_nft as nft;
-use signpost_plan::world::Touched;
-use signpost_plan::{Family, NodeName, Scope, ServiceKey, Table, scope};
+use signpost_plan::world::{Forwarding, Touched};
+use signpost_plan::{Family, NodeName, Scope, ServiceKey, Table, health_checks, scope};
 use signpost_report::Severity;
 use signpost_speaker::{self as speaker, Command, Gate, Instant};
 
 use super::clock;
 use super::fault::Hang;
+use super::health::{Health, TOLD_EVERY};
 use super::inbox::{Inbox, Sender};
 use super::outside::{Connection, Reply};
 use super::process::{self, Urgency};
@@ -59,6 +60,7 @@ pub(crate) struct Control {
     /// Handed to the agent that takes over.
     pub(crate) hold: Vec<OwnedFd>,
     pub(crate) told: Told,
+    pub(crate) health: Healthy,
     /// Who is a pod here, as the kernel was told.
     pub(crate) scope: Scope,
     /// The interfaces could not be read when they changed.
@@ -74,6 +76,14 @@ pub(crate) struct Control {
 pub(crate) struct Told {
     links: Option<Vec<speaker::Link>>,
     peers: Option<Vec<(NodeName, std::net::IpAddr)>>,
+}
+
+/// What health checks were told last.
+#[derive(Default)]
+pub(crate) struct Healthy {
+    told: Option<Health>,
+    updated: jiff::Timestamp,
+    pending_since: Option<std::time::Instant>,
 }
 
 impl Control {
@@ -103,6 +113,7 @@ impl Control {
             }
             self.turn(&touched, changed);
             self.watch_rules()?;
+            self.tell_health(&touched);
             if self.deaf {
                 bail!("nf_tables events cannot be listened to any more");
             }
@@ -241,6 +252,9 @@ impl Control {
             let e = std::io::Error::from_raw_os_error(*errno);
             tracing::error!("Service {key}: the kernel refuses its rules: {e}");
         }
+        if outcome.transactions > 0 {
+            self.health.updated = jiff::Timestamp::now();
+        }
         let trouble = outcome.trouble.as_ref().map(ToString::to_string);
         if let Some(e) = trouble.as_ref().filter(|_| self.state.trouble != trouble) {
             tracing::error!("the rules cannot be written: {e}");
@@ -289,6 +303,36 @@ impl Control {
             self.wire.send(Command::Peers(peers.clone()));
             self.told.peers = Some(peers);
         }
+    }
+
+    /// Tells load balancers of others, where no other proxy does.
+    fn tell_health(&mut self, touched: &Touched) {
+        let world = &self.state.world;
+        if world.forwarding() == Forwarding::Vip || !self.state.complete {
+            return;
+        }
+        let now = std::time::Instant::now();
+        let pending = self.unfinished() || self.state.trouble.is_some();
+        let pending_since = pending.then(|| self.health.pending_since.unwrap_or(now));
+        let due = self.health.told.as_ref().is_none_or(|told| now - told.told >= TOLD_EVERY);
+        let changed = touched.all || !touched.services.is_empty();
+        if !due && !changed && pending_since == self.health.pending_since {
+            return;
+        }
+        self.health.pending_since = pending_since;
+        let checks = match &self.health.told {
+            Some(told) if !changed => told.checks.clone(),
+            Some(_) | None => health_checks(world),
+        };
+        let health = Health {
+            checks,
+            node_eligible: world.node(&self.state.node).is_some_and(|n| !n.leaving),
+            updated: self.health.updated,
+            pending_since,
+            told: now,
+        };
+        self.health.told = Some(health.clone());
+        self.outside.send(Reply::Health(health));
     }
 
     /// Others' edits of our rules: announced all the while, and repaired at once.

@@ -6,6 +6,7 @@
 mod clock;
 mod control;
 mod fault;
+mod health;
 mod host;
 mod inbox;
 mod kernel;
@@ -33,6 +34,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use signpost_forward::{self as forward, Forward, TableOwner};
 use signpost_netlink::{nf_tables, route};
 use signpost_nft::Family;
+use signpost_plan::world::{Forwarding, NodePortAddresses};
 use signpost_plan::{NodeName, Scope};
 use signpost_speaker::{Config, Key, Speaker};
 
@@ -56,6 +58,8 @@ pub(crate) struct Options {
     pub(crate) preempt_delay: Duration,
     pub(crate) table_owner: bool,
     pub(crate) pod_cidrs: Vec<IpNet>,
+    pub(crate) forwarding: Forwarding,
+    pub(crate) node_port_addresses: NodePortAddresses,
     pub(crate) socket: PathBuf,
     pub(crate) takeover: bool,
     pub(crate) lab_faults: bool,
@@ -115,10 +119,13 @@ pub(crate) fn run(o: Options) -> Result<ExitCode> {
         inbox: outside_inbox,
         control: control_tx,
         hang: Arc::clone(&hang),
+        health: health::Servers::default(),
     };
     std::thread::Builder::new().name("outside".into()).spawn(move || outside.run())?;
     let mut state = state::State::new(o.node, o.mesh_port);
     state.world.set_pod_cidrs(o.pod_cidrs);
+    state.world.set_forwarding(o.forwarding);
+    state.world.set_node_port_addresses(o.node_port_addresses);
     control::Control {
         state,
         inbox: control_inbox,
@@ -133,6 +140,7 @@ pub(crate) fn run(o: Options) -> Result<ExitCode> {
         hang,
         hold: vec![hold.lock, hold.listener.into(), mesh_socket],
         told: control::Told::default(),
+        health: control::Healthy::default(),
         scope: Scope::default(),
         host_stale: false,
         deaf: false,

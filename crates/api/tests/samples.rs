@@ -162,6 +162,7 @@ fn kubectl_nodes() {
         internal_ips: vec!["192.0.2.11".parse().unwrap(), "2001:db8::11".parse().unwrap()],
         pod_cidrs: vec!["10.244.1.0/24".parse().unwrap(), "2001:db8:1::/64".parse().unwrap()],
         zone: None,
+        leaving: false,
         excluded: true,
         network_unavailable: false,
     };
@@ -172,6 +173,7 @@ fn kubectl_nodes() {
         internal_ips: vec!["192.0.2.12".parse().unwrap()],
         pod_cidrs: vec!["10.244.2.0/24".parse().unwrap()],
         zone: None,
+        leaving: false,
         excluded: false,
         network_unavailable: true,
     };
@@ -235,4 +237,20 @@ fn metallb_l2advertisements() {
         interfaces: vec!["eth1".into(), "bond0.100".into()],
     };
     assert_eq!(objects(parsed), [Object::Advertisement(everything), Object::Advertisement(chosen)]);
+}
+
+#[test]
+fn a_node_that_is_about_to_go() {
+    let leaving = |more: &str| {
+        let text = format!("{{apiVersion: v1, kind: Node, {more}}}");
+        match objects(parse("node.yaml", &text)).as_slice() {
+            [Object::Node(node)] => node.leaving,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(!leaving("metadata: {name: a}, spec: {taints: [{key: a/b, effect: NoSchedule}]}"));
+    assert!(leaving(
+        "metadata: {name: a}, spec: {taints: [{key: ToBeDeletedByClusterAutoscaler, effect: NoSchedule}]}"
+    ));
+    assert!(leaving("metadata: {name: a, deletionTimestamp: '2026-01-01T00:00:00Z'}"));
 }

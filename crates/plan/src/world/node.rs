@@ -24,6 +24,9 @@ pub struct Node {
     pub pod_cidrs: Vec<IpNet>,
     /// Where topology hints say that it is: the label `topology.kubernetes.io/zone`.
     pub zone: Option<Box<str>>,
+    /// It is about to go: its deletion is asked for, or it bears the taint
+    /// `ToBeDeletedByClusterAutoscaler` (KEP-3836).
+    pub leaving: bool,
     /// The label `node.kubernetes.io/exclude-from-external-load-balancers`.
     pub excluded: bool,
     /// The condition NetworkUnavailable is True.
