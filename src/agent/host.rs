@@ -18,7 +18,14 @@ pub(crate) fn read() -> Result<Host> {
             .into_iter()
             .filter_map(|(ip, prefix)| IpNet::new(ip, prefix).ok())
             .collect();
-        let link = Link { name: l.name, mac: l.mac, up: l.up, forwarding: l.forwarding, addresses };
+        let link = Link {
+            name: l.name,
+            mac: l.mac,
+            up: l.up,
+            forwarding: l.forwarding,
+            forwarding_v6: l.forwarding_v6,
+            addresses,
+        };
         (LinkIndex(l.index), link)
     };
     Ok(Host {

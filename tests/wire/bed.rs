@@ -10,7 +10,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{LinkAddr, MsgFlags, recvmsg, sendto};
 use signpost_lab::{LabName, Namespace, Options, Scoped, Topology};
 use signpost_netlink::route;
-use signpost_packet::{EtherType, Ethernet, Mac, Ndp};
+use signpost_packet::{EtherType, Ethernet, Mac, Ndp, NdpKind};
 use signpost_plan::LinkIndex;
 use signpost_speaker::{Command, Config, Event, Gate, Link, Speaker};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -181,6 +181,8 @@ fn answers(device: &str, mac: Mac, question: Question) -> Vec<Ndp> {
         let length = message.bytes;
         if let Some((Ethernet { source: from, .. }, ndp)) = Ndp::parse_frame(&bytes[..length])
             && from != mac
+            // The node's kernel may ask too.
+            && matches!(ndp.kind, NdpKind::Advertisement { .. })
             && ndp.target == target
         {
             all.push(ndp);
