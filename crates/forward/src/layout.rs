@@ -31,7 +31,7 @@ use signpost_nft::{
 };
 use signpost_plan::{self as plan, Protocol};
 
-use crate::rules::{equals, goto, in_set, is, keep, not_in_set, rule};
+use crate::rules::{drop, equals, goto, in_set, is, keep, not_in_set, rule};
 
 /// The name of our table, in each family.
 pub const TABLE: &str = "signpost";
@@ -218,7 +218,15 @@ impl Layout {
     }
 
     fn refuse(self) -> Vec<Rule> {
-        refusals([in_set([self.daddr()], VIPS)])
+        let asked = in_set([self.daddr()], VIPS);
+        let mut rules = refusals([asked.clone()]);
+        if self.family == plan::Family::V6 {
+            // A neighbour that renews its entry asks by unicast (RFC 4861, 7.3.3). Whoever announces
+            // the address answers; an error would tell it that the address is not here.
+            let icmp = equals(Operand::L4Proto, Part::Proto(self.icmp()));
+            rules.insert(0, rule([asked, icmp, drop()]));
+        }
+        rules
     }
 
     /// What asks this node itself where nobody serves, by a NodePort or an address that it bears,

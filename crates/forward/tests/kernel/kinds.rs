@@ -327,6 +327,19 @@ fn large_datagrams_and_errors_come_through() {
     }
 }
 
+// A neighbour's question for an address must not be answered with an error; as any ICMPv6 that is not
+// an echo request, it meets silence.
+#[test]
+fn what_icmpv6_asks_of_an_address_meets_no_error() {
+    let (bed, _forward) = served();
+    let errors = || bed.run("node", "grep Icmp6OutDestUnreachs /proc/net/snmp6");
+    let before = errors();
+    let query = format!("ping -6 -n -c 1 -W 1 -N name {} >&2", V6.service(2));
+    let (answered, said) = bed.try_run("client", &query);
+    assert!(!answered && said.contains("1 packets transmitted"), "{said}");
+    assert_eq!(errors(), before);
+}
+
 /// Many clients on one machine.
 fn clients(bed: &Bed, n: &Addresses) -> Vec<String> {
     let all: Vec<_> = (0..24)
