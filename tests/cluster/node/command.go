@@ -5,7 +5,9 @@
 //
 //   - An ordinary Pod, whatever its images are, becomes a pod of the lab: a network namespace with a server
 //     that answers with the Pod's name on all its container ports. What its containers' programs would be
-//     (command, environment, volumes, resources, security) plays no part. Probes run against the server.
+//     (command, environment, volumes, resources, security) plays no part, and is not refused: a volume is not
+//     mounted, nor looked for. Probes and hooks go to the server over the network; those with exec are refused, as
+//     the command would run on this machine with all that the stand-in may do.
 //   - A Pod with hostNetwork whose images are the program under test runs that program, in the node's network
 //     namespace and as a container built FROM scratch would run it.
 //
@@ -13,7 +15,7 @@
 // signpost.test/stop-after: DURATION has an ordinary Pod's server go on so long after its preStop hook, within the
 // grace.
 //
-// What a Pod asks for and does not get is never passed over: it stays Pending, and its containers wait with
+// What else a Pod asks for and does not get is never passed over: it stays Pending, and its containers wait with
 // the reason CreateContainerConfigError and a message that names the field.
 //
 // Not here: jobs (a program runs until its Pod is deleted, restartPolicy is Always); resource limits, seccomp

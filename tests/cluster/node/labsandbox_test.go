@@ -169,3 +169,13 @@ func TestWhatWentMeanwhileIsRemoved(t *testing.T) {
 		t.Error("the wrong one went")
 	}
 }
+
+func TestAPodOfTheLabRunsNoCommandOfThisMachine(t *testing.T) {
+	mark := filepath.Join(t.TempDir(), "mark")
+	if err := (&labProcess{}).exec(context.Background(), []string{"touch", mark}); err == nil {
+		t.Error("no error")
+	}
+	if _, err := os.Stat(mark); !os.IsNotExist(err) {
+		t.Errorf("the command ran: %v", err)
+	}
+}

@@ -368,7 +368,7 @@ func TestGatesAndTheAnnotationKeepAPodUnready(t *testing.T) {
 }
 
 func TestProbesDecideWhenAContainerIsReadyAndWhenItIsStartedAgain(t *testing.T) {
-	s := perform(t, `{containers: [{name: c, image: x,
+	s := perform(t, `{hostNetwork: true, containers: [{name: c, image: signpost,
 startupProbe: {exec: {command: [startup]}, periodSeconds: 1, timeoutSeconds: 1, successThreshold: 1, failureThreshold: 3},
 readinessProbe: {exec: {command: [ready]}, periodSeconds: 600, timeoutSeconds: 1, successThreshold: 1, failureThreshold: 3}}]}`)
 	s.expect("c starts", "c exec startup", "c exec ready")
@@ -376,7 +376,7 @@ readinessProbe: {exec: {command: [ready]}, periodSeconds: 600, timeoutSeconds: 1
 }
 
 func TestALivenessProbeThatFailsStartsTheContainerAgain(t *testing.T) {
-	s := perform(t, `{containers: [{name: c, image: x,
+	s := perform(t, `{hostNetwork: true, containers: [{name: c, image: signpost,
 livenessProbe: {exec: {command: [alive]}, periodSeconds: 1, timeoutSeconds: 1, successThreshold: 1, failureThreshold: 1}}]}`)
 	s.expect("c starts")
 	s.await("ready", podutil.IsPodReady)
