@@ -62,6 +62,11 @@ func refuseAny(pod *corev1.Pod) error {
 	case len(spec.ResourceClaims) > 0:
 		return cannot("spec.resourceClaims", "leave them out")
 	}
+	for i := range spec.Containers {
+		if spec.Containers[i].RestartPolicy != nil {
+			return cannot("container "+spec.Containers[i].Name+": restartPolicy", "leave it out; it is the Pod's")
+		}
+	}
 	for container := range podutil.ContainerIter(spec, podutil.AllContainers) {
 		field := "container " + container.Name + ": "
 		switch {

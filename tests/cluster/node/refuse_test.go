@@ -36,6 +36,7 @@ func TestWhatCannotBeHadIsNamed(t *testing.T) {
 		{"{containers: [{name: c, image: nginx}], activeDeadlineSeconds: 1}", "spec.activeDeadlineSeconds"},
 		{"{containers: [{name: c, image: nginx, lifecycle: {postStart: {sleep: {seconds: 1}}}}]}", "container c: lifecycle.postStart"},
 		{"{containers: [{name: c, image: nginx, lifecycle: {stopSignal: SIGINT}}]}", "container c: lifecycle.stopSignal"},
+		{"{containers: [{name: c, image: nginx, restartPolicy: Never}]}", "container c: restartPolicy"},
 		// Of an ordinary one.
 		{"{containers: [{name: c, image: nginx}], initContainers: [{name: i, image: nginx}]}", "spec.initContainers"},
 		{"{containers: [{name: c, image: nginx, ports: [{containerPort: 80, hostPort: 80}]}]}", "container c: hostPort"},

@@ -49,7 +49,7 @@ type actor struct {
 
 func (a *actor) id() string              { return "actor://" + a.name }
 func (a *actor) exited() <-chan struct{} { return a.end }
-func (a *actor) exitCode() int32         { return a.code }
+func (a *actor) exitCode(bool) int32     { return a.code }
 
 // exec is told; "wait" takes for ever, and "alive" is what a liveness probe asks often.
 func (a *actor) exec(ctx context.Context, argv []string) error {
