@@ -35,7 +35,6 @@ type labSandbox struct {
 
 func (s *labSandbox) prepare(ctx context.Context, pod *corev1.Pod) (err error) {
 	config := s.agent.config
-	s.uid = pod.UID
 	if s.record, err = config.readRecord(pod.UID); err != nil {
 		return err
 	}
@@ -144,8 +143,12 @@ func (s *labSandbox) linger(pod *corev1.Pod) time.Duration {
 }
 
 func (s *labSandbox) remove(ctx context.Context) error {
-	if s.uid == "" {
-		return nil // it was never prepared
+	if s.record.Member == "" {
+		// What an earlier stand-in left is on record, also if this one never came to prepare.
+		var err error
+		if s.record, err = s.agent.config.readRecord(s.uid); err != nil {
+			return err
+		}
 	}
 	if err := s.agent.config.forget(ctx, s.uid, s.record); err != nil {
 		return err

@@ -101,7 +101,7 @@ func (g *ground) kill() {
 }
 
 func (g *ground) prepare(pod *corev1.Pod) (*labSandbox, error) {
-	s := &labSandbox{agent: g.agent}
+	s := &labSandbox{agent: g.agent, uid: pod.UID}
 	return s, s.prepare(context.Background(), pod)
 }
 
@@ -186,6 +186,27 @@ func TestAPodThatWasMadeHalfIsMadeAgain(t *testing.T) {
 	}
 	if asked := strings.Split(g.asked(), "\n"); len(asked) != 3 || !strings.Contains(asked[0], "remove-pod") || !strings.Contains(asked[1], "add-pod") {
 		t.Errorf("%q", asked)
+	}
+}
+
+func TestWhatIsDeletedBeforeItIsTakenOverIsRemoved(t *testing.T) {
+	g := groundOf(t)
+	pod := podNamed(t, "default", "web", "1")
+	if _, err := g.prepare(pod); err != nil {
+		t.Fatal(err)
+	}
+	g = g.again()
+	if err := g.agent.sweep(context.Background(), map[types.UID]bool{"1": true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := (&labSandbox{agent: g.agent, uid: "1"}).remove(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if uids, err := g.agent.config.recorded(); err != nil || len(uids) != 0 || g.agent.config.inLab("web") {
+		t.Errorf("%v, %v", uids, err)
+	}
+	if len(g.agent.addresses.taken) != 0 {
+		t.Errorf("%v", g.agent.addresses.taken)
 	}
 }
 
