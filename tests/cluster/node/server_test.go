@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"os/exec"
 	"syscall"
 	"testing"
 	"time"
@@ -11,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/utils/ptr"
+
+	"cluster.signpost.test/netns"
 )
 
 // perform runs a worker for an ordinary Pod on this ground until the test ends.
@@ -106,6 +109,31 @@ func noticesTheEnd(t *testing.T, meanwhile bool) {
 	s.await("one restart more", startedAgain(5))
 	if asked := g.asked(); asked != remade {
 		t.Errorf("%q", asked)
+	}
+}
+
+func TestWhatElseIsInAPodIsNotItsServer(t *testing.T) {
+	g := groundOf(t)
+	s, err := g.prepare(podNamed(t, "default", "web", "1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.kill()
+	<-s.server.ended
+	path, other := g.agent.config.netnsPath("web"), exec.Command("sleep", "60")
+	if err := netns.Do(path, other.Start); err != nil {
+		t.Fatal(err)
+	}
+	defer other.Wait()
+	defer other.Process.Kill()
+	server, err := watchServer(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-server.ended:
+	default:
+		t.Error("another process was taken for the server")
 	}
 }
 
