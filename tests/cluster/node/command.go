@@ -5,7 +5,11 @@
 //
 //   - An ordinary Pod, whatever its images are, becomes a pod of the lab: a network namespace with a server
 //     that answers with the Pod's name on all its container ports. What its containers' programs would be
-//     (command, environment, volumes, resources, security) plays no part. Probes run against the server.
+//     (command, environment, volumes, resources, security) plays no part and is not refused: volumes are neither
+//     mounted nor looked for. Probes and hooks run against the server; those with exec are refused, since the
+//     command would be one of this machine, run with all that the stand-in may do. The containers are one server:
+//     when it ends, or is replaced as a liveness probe failed, they end with exit code 137, and start again at the
+//     same address as restartPolicy says.
 //   - A Pod with hostNetwork whose images are the program under test runs that program, in the node's network
 //     namespace and as a container built FROM scratch would run it.
 //
@@ -13,13 +17,14 @@
 // signpost.test/stop-after: DURATION has an ordinary Pod's server go on so long after its preStop hook, within the
 // grace.
 //
-// What a Pod asks for and does not get is never passed over: it stays Pending, and its containers wait with
+// What else a Pod asks for and does not get is never passed over: it stays Pending, and its containers wait with
 // the reason CreateContainerConfigError and a message that names the field.
 //
-// Not here: jobs (a program runs until its Pod is deleted, restartPolicy is Always); resource limits, seccomp
-// profiles and termination messages (accepted, without effect); environment variables for Services other than
-// the API server's; /etc/resolv.conf and /etc/hosts; the kubelet's own API, so "kubectl logs", "exec" and
-// "port-forward" do not work: what a container prints is in DIRECTORY/NODE/logs/NAMESPACE_POD_CONTAINER.log.
+// Not here: jobs (a program under test runs until its Pod is deleted, with restartPolicy Always, and a server never
+// completes); resource limits, seccomp profiles and termination messages (accepted, without effect); environment
+// variables for Services other than the API server's; /etc/resolv.conf and /etc/hosts; the kubelet's own API, so
+// "kubectl logs", "exec" and "port-forward" do not work: what a container prints is in
+// DIRECTORY/NODE/logs/NAMESPACE_POD_CONTAINER.log.
 //
 // SIGTERM ends the stand-in and leaves everything running. Started again it takes over what runs; how a program
 // ends that an earlier stand-in started is not to be known, and counts as exit code 137. A Pod that is being deleted

@@ -74,9 +74,10 @@ type container struct {
 type process interface {
 	id() string
 	signal(syscall.Signal)
-	// exited is closed when it has ended; exitCode is known from then on.
+	// exited is closed when it has ended; exitCode is known from then on. Whether the Pod is deleted matters to one
+	// that has no code of its own.
 	exited() <-chan struct{}
-	exitCode() int32
+	exitCode(deleted bool) int32
 	// exec runs a command inside.
 	exec(ctx context.Context, argv []string) error
 }
@@ -148,7 +149,8 @@ func (c *container) resume(pod *corev1.Pod) {
 func (w *worker) exited(c *container) {
 	c.stopProbes()
 	ran := time.Since(c.begun.Time)
-	code := c.process.exitCode()
+	deleted := w.gone || w.pod.DeletionTimestamp != nil
+	code := c.process.exitCode(deleted)
 	c.last = &corev1.ContainerStateTerminated{
 		ExitCode: code, Reason: "Completed", StartedAt: c.begun, FinishedAt: metav1.Now(), ContainerID: c.process.id(),
 	}
@@ -156,7 +158,7 @@ func (w *worker) exited(c *container) {
 		c.last.Reason = "Error"
 	}
 	c.process, c.started, c.ready, c.hurry = nil, false, false, nil
-	if c.kind == initial && code == 0 || w.gone || w.pod.DeletionTimestamp != nil {
+	if deleted || !w.restarts(c, code) {
 		c.state = completed
 		return
 	}
@@ -165,6 +167,18 @@ func (w *worker) exited(c *container) {
 		c.backOff = 0
 	}
 	c.pause()
+}
+
+// restarts says whether a container that ended runs again.
+func (w *worker) restarts(c *container, code int32) bool {
+	switch {
+	case c.kind == sidecar:
+		return true
+	case c.kind == initial || w.pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure:
+		return code != 0
+	default:
+		return w.pod.Spec.RestartPolicy != corev1.RestartPolicyNever
+	}
 }
 
 // pause makes the next start wait: not at all the first time, then longer and longer.

@@ -192,7 +192,7 @@ func (p *hostProcess) signal(signal syscall.Signal) { p.running.Signal(signal) }
 
 func (p *hostProcess) exited() <-chan struct{} { return p.running.Exited() }
 
-func (p *hostProcess) exitCode() int32 { return int32(p.running.ExitCode()) }
+func (p *hostProcess) exitCode(bool) int32 { return int32(p.running.ExitCode()) }
 
 func (p *hostProcess) exec(ctx context.Context, argv []string) error {
 	output, err := p.running.Exec(ctx, argv)

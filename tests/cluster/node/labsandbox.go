@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"os/exec"
 	"slices"
 	"sync"
 	"syscall"
@@ -13,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"cluster.signpost.test/netns"
+	"cluster.signpost.test/scratch"
 )
 
 // stopAfterAnnotation is how long the server of an ordinary Pod goes on after it was told to stop.
@@ -27,13 +26,15 @@ type labSandbox struct {
 	agent  *agent
 	uid    types.UID
 	record record
-	// adopted: the server is of an earlier stand-in.
+	// adopted: the first server is of an earlier stand-in.
 	adopted bool
+	// server is the newest, and servers is whose container is which one, by the containers' names.
+	server  *server
+	servers map[string]*server
 }
 
 func (s *labSandbox) prepare(ctx context.Context, pod *corev1.Pod) (err error) {
 	config := s.agent.config
-	s.uid = pod.UID
 	if s.record, err = config.readRecord(pod.UID); err != nil {
 		return err
 	}
@@ -44,7 +45,8 @@ func (s *labSandbox) prepare(ctx context.Context, pod *corev1.Pod) (err error) {
 		return fmt.Errorf("the lab %s has a member %s already: give the Pod another name", config.Lab, member)
 	case s.record.Serving:
 		s.adopted = true
-		return nil
+		s.server, err = watchServer(config.netnsPath(member))
+		return err
 	default:
 		// A stand-in ended in the middle of making it.
 		if err := config.removePod(ctx, member); err != nil {
@@ -76,7 +78,23 @@ func (s *labSandbox) pickAddress(pod *corev1.Pod) (netip.Addr, error) {
 }
 
 func (s *labSandbox) add(ctx context.Context, pod *corev1.Pod) error {
-	return s.agent.config.addPod(ctx, s.record.Member, pod.Name, s.record.Address, ports(pod))
+	config := s.agent.config
+	if err := config.addPod(ctx, s.record.Member, pod.Name, s.record.Address, ports(pod)); err != nil {
+		return err
+	}
+	server, err := watchServer(config.netnsPath(s.record.Member))
+	s.server = server
+	return err
+}
+
+// replace makes a new server at the same address, whether there is an old one or not.
+func (s *labSandbox) replace(ctx context.Context, pod *corev1.Pod) error {
+	if s.agent.config.inLab(s.record.Member) {
+		if err := s.agent.config.removePod(ctx, s.record.Member); err != nil {
+			return err
+		}
+	}
+	return s.add(ctx, pod)
 }
 
 func ports(pod *corev1.Pod) []int32 {
@@ -95,19 +113,19 @@ func ports(pod *corev1.Pod) []int32 {
 }
 
 func (s *labSandbox) start(ctx context.Context, pod *corev1.Pod, c *container) (process, bool, error) {
-	first := c.begun.IsZero()
-	if !first {
-		// Its server was found bad: a new one, in the same place.
-		if err := s.agent.config.removePod(ctx, s.record.Member); err != nil {
-			return nil, false, err
-		}
-		if err := s.add(ctx, pod); err != nil {
+	name := c.spec.Name
+	// The server that it was has ended, or was found bad. If there is a newer one already, another container of
+	// the Pod was started again before: all end with their server.
+	if was := s.servers[name]; was != nil && was == s.server {
+		if err := s.replace(ctx, pod); err != nil {
 			return nil, false, err
 		}
 	}
-	return &labProcess{
-		netns: s.agent.config.netnsPath(s.record.Member), name: s.record.Member + "/" + c.spec.Name, end: make(chan struct{}),
-	}, first && s.adopted, nil
+	if s.servers == nil {
+		s.servers = map[string]*server{}
+	}
+	s.servers[name] = s.server
+	return newLabProcess(s.record.Member+"/"+name, s.server), s.adopted && c.begun.IsZero(), nil
 }
 
 func (s *labSandbox) refresh(context.Context, *corev1.Pod) (time.Time, error) {
@@ -125,8 +143,12 @@ func (s *labSandbox) linger(pod *corev1.Pod) time.Duration {
 }
 
 func (s *labSandbox) remove(ctx context.Context) error {
-	if s.uid == "" {
-		return nil // it was never prepared
+	if s.record.Member == "" {
+		// What an earlier stand-in left is on record, also if this one never came to prepare.
+		var err error
+		if s.record, err = s.agent.config.readRecord(s.uid); err != nil {
+			return err
+		}
 	}
 	if err := s.agent.config.forget(ctx, s.uid, s.record); err != nil {
 		return err
@@ -135,29 +157,50 @@ func (s *labSandbox) remove(ctx context.Context) error {
 	return nil
 }
 
-// labProcess is a container of an ordinary Pod. It ends when it is told to.
+// labProcess is a container of an ordinary Pod. It ends when it is told to, or with its server.
 type labProcess struct {
-	netns string
-	name  string
-	once  sync.Once
-	end   chan struct{}
+	name string
+	once sync.Once
+	end  chan struct{}
+	// lost: it ended with its server.
+	lost bool
+}
+
+func newLabProcess(name string, server *server) *labProcess {
+	p := &labProcess{name: name, end: make(chan struct{})}
+	go func() {
+		select {
+		case <-p.end:
+		case <-server.ended:
+			p.finish(true)
+		}
+	}()
+	return p
+}
+
+func (p *labProcess) finish(lost bool) {
+	p.once.Do(func() {
+		p.lost = lost
+		close(p.end)
+	})
 }
 
 func (p *labProcess) id() string { return "signpost-lab://" + p.name }
 
-func (p *labProcess) signal(syscall.Signal) { p.once.Do(func() { close(p.end) }) }
+func (p *labProcess) signal(syscall.Signal) { p.finish(false) }
 
 func (p *labProcess) exited() <-chan struct{} { return p.end }
 
-func (p *labProcess) exitCode() int32 { return 0 }
+// exitCode is the one of an orderly end for a container whose Pod goes. Any other lost its server, or has it killed
+// before it is started again, and how it would have ended is not to be known.
+func (p *labProcess) exitCode(deleted bool) int32 {
+	if deleted && !p.lost {
+		return 0
+	}
+	return scratch.UnknownCode
+}
 
-// exec runs a command of this machine in the pod's network namespace.
-func (p *labProcess) exec(ctx context.Context, argv []string) error {
-	return netns.Do(p.netns, func() error {
-		output, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("%q: %w: %.200s", argv, err, output)
-		}
-		return nil
-	})
+// exec is for containers with a root of their own: here the command would be this machine's.
+func (p *labProcess) exec(_ context.Context, argv []string) error {
+	return fmt.Errorf("%q: a pod of the lab runs no commands", argv)
 }

@@ -2,26 +2,44 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// labProgram stands in for the program that builds labs: it makes namespaces without anything in them, and
-// writes down what it was asked. It needs root.
+// labProgram stands in for the program that builds labs: it makes namespaces with nothing in them but a server that
+// serves nobody, and writes down what it was asked. It needs root.
 const labProgram = `#!/bin/sh
-echo "$@" >> "$0.log"
 case "$2" in
-add-pod) ip netns add "signpost-lab.$4.$5" ;;
-remove-pod) ip netns del "signpost-lab.$4.$5" ;;
+pod)
+	echo $$ > "$0.up"
+	while :; do sleep 1; done ;;
+add-pod)
+	echo "$@" >> "$0.log"
+	ip netns add "signpost-lab.$4.$5"
+	mkfifo "$0.up"
+	ip netns exec "signpost-lab.$4.$5" "$0" lab pod "$5" &
+	read pid < "$0.up"
+	echo "$pid" > "$0.pid"
+	rm "$0.up" ;;
+remove-pod)
+	echo "$@" >> "$0.log"
+	for pid in $(ip netns pids "signpost-lab.$4.$5"); do kill -9 "$pid"; done
+	ip netns del "signpost-lab.$4.$5" ;;
 esac
 `
+
+// testLab is a name that no other run of the tests has at the same time.
+var testLab = fmt.Sprintf("standin%d", os.Getpid())
 
 // ground is a node whose lab is empty at first.
 type ground struct {
@@ -37,11 +55,12 @@ func groundOf(t *testing.T) *ground {
 		t.Fatal(err)
 	}
 	config := testConfig
-	config.Lab, config.Signpost, config.Directory = "standintest", program, t.TempDir()
+	config.Lab, config.Signpost, config.Directory = testLab, program, t.TempDir()
 	t.Cleanup(func() {
 		left, _ := filepath.Glob(config.netnsPath("*"))
 		for _, path := range left {
-			exec.Command("ip", "netns", "del", filepath.Base(path)).Run()
+			_, member, _ := strings.Cut(path, testLab+".")
+			config.removePod(context.Background(), member)
 		}
 	})
 	return &ground{t, &agent{config: config, addresses: newAddresses(config.PodCIDR)}, program}
@@ -65,8 +84,24 @@ func (g *ground) asked() string {
 	return string(bytes)
 }
 
+// kill ends the newest server, and nothing else that is in its namespace.
+func (g *ground) kill() {
+	g.t.Helper()
+	bytes, err := os.ReadFile(g.program + ".pid")
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(bytes)))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
 func (g *ground) prepare(pod *corev1.Pod) (*labSandbox, error) {
-	s := &labSandbox{agent: g.agent}
+	s := &labSandbox{agent: g.agent, uid: pod.UID}
 	return s, s.prepare(context.Background(), pod)
 }
 
@@ -84,7 +119,7 @@ func TestAPodIsMadeInTheLabAndTakenOverLater(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if asked := g.asked(); asked != "lab add-pod --name standintest other.web --node node-a --address 198.19.1.16 --port 80 --port 81 --answers web\n" {
+	if asked := g.asked(); asked != "lab add-pod --name "+testLab+" other.web --node node-a --address 198.19.1.16 --port 80 --port 81 --answers web\n" {
 		t.Errorf("%q", asked)
 	}
 	// Another stand-in, which has not read the status of the Pod: the record is enough.
@@ -108,7 +143,7 @@ func TestAPodIsMadeInTheLabAndTakenOverLater(t *testing.T) {
 	if err := s.remove(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if asked := g.asked(); asked != "lab remove-pod --name standintest other.web\n" {
+	if asked := g.asked(); asked != "lab remove-pod --name "+testLab+" other.web\n" {
 		t.Errorf("%q", asked)
 	}
 	if uids, err := g.agent.config.recorded(); err != nil || len(uids) != 0 {
@@ -118,7 +153,7 @@ func TestAPodIsMadeInTheLabAndTakenOverLater(t *testing.T) {
 
 func TestAMemberOfTheLabIsNotTaken(t *testing.T) {
 	g := groundOf(t)
-	if output, err := exec.Command("ip", "netns", "add", "signpost-lab.standintest.client").CombinedOutput(); err != nil {
+	if output, err := exec.Command("ip", "netns", "add", "signpost-lab."+testLab+".client").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, output)
 	}
 	s, err := g.prepare(podNamed(t, "default", "client", "1"))
@@ -154,6 +189,27 @@ func TestAPodThatWasMadeHalfIsMadeAgain(t *testing.T) {
 	}
 }
 
+func TestWhatIsDeletedBeforeItIsTakenOverIsRemoved(t *testing.T) {
+	g := groundOf(t)
+	pod := podNamed(t, "default", "web", "1")
+	if _, err := g.prepare(pod); err != nil {
+		t.Fatal(err)
+	}
+	g = g.again()
+	if err := g.agent.sweep(context.Background(), map[types.UID]bool{"1": true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := (&labSandbox{agent: g.agent, uid: "1"}).remove(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if uids, err := g.agent.config.recorded(); err != nil || len(uids) != 0 || g.agent.config.inLab("web") {
+		t.Errorf("%v, %v", uids, err)
+	}
+	if len(g.agent.addresses.taken) != 0 {
+		t.Errorf("%v", g.agent.addresses.taken)
+	}
+}
+
 func TestWhatWentMeanwhileIsRemoved(t *testing.T) {
 	g := groundOf(t)
 	for _, name := range []string{"stays", "goes"} {
@@ -167,5 +223,15 @@ func TestWhatWentMeanwhileIsRemoved(t *testing.T) {
 	}
 	if !g.agent.config.inLab("stays") || g.agent.config.inLab("goes") {
 		t.Error("the wrong one went")
+	}
+}
+
+func TestAPodOfTheLabRunsNoCommandOfThisMachine(t *testing.T) {
+	mark := filepath.Join(t.TempDir(), "mark")
+	if err := (&labProcess{}).exec(context.Background(), []string{"touch", mark}); err == nil {
+		t.Error("no error")
+	}
+	if _, err := os.Stat(mark); !os.IsNotExist(err) {
+		t.Errorf("the command ran: %v", err)
 	}
 }

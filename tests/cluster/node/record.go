@@ -117,6 +117,11 @@ func (id processID) end() error {
 	if err := unix.PidfdSendSignal(handle, unix.SIGKILL, nil, 0); err != nil {
 		return fmt.Errorf("ending process %d: %w", id.PID, err)
 	}
+	return awaitEnd(handle)
+}
+
+// awaitEnd waits for the end of the process that a pidfd is of.
+func awaitEnd(handle int) error {
 	for {
 		_, err := unix.Poll([]unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}, -1)
 		if !errors.Is(err, unix.EINTR) {

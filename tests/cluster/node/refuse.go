@@ -62,6 +62,11 @@ func refuseAny(pod *corev1.Pod) error {
 	case len(spec.ResourceClaims) > 0:
 		return cannot("spec.resourceClaims", "leave them out")
 	}
+	for i := range spec.Containers {
+		if spec.Containers[i].RestartPolicy != nil {
+			return cannot("container "+spec.Containers[i].Name+": restartPolicy", "leave it out; it is the Pod's")
+		}
+	}
 	for container := range podutil.ContainerIter(spec, podutil.AllContainers) {
 		field := "container " + container.Name + ": "
 		switch {
@@ -85,7 +90,11 @@ func refuseOrdinary(pod *corev1.Pod, images []string) error {
 	if len(spec.InitContainers) > 0 {
 		return cannot("spec.initContainers", "an ordinary Pod is one server, so leave them out")
 	}
-	for _, container := range spec.Containers {
+	for i := range spec.Containers {
+		container := &spec.Containers[i]
+		if err := refuseExec(container); err != nil {
+			return err
+		}
 		for _, port := range container.Ports {
 			if port.HostPort != 0 {
 				return cannot("container "+container.Name+": hostPort", "use a Service")
@@ -99,6 +108,23 @@ func refuseOrdinary(pod *corev1.Pod, images []string) error {
 		if _, err := time.ParseDuration(text); err != nil {
 			return cannot("annotation "+stopAfterAnnotation, "%q is no duration like 2s", text)
 		}
+	}
+	return nil
+}
+
+// refuseExec: a pod of the lab has no files of its own, so a command would be one of this machine, with all that
+// the stand-in may do.
+func refuseExec(c *corev1.Container) error {
+	for _, p := range []struct {
+		field string
+		probe *corev1.Probe
+	}{{"startupProbe", c.StartupProbe}, {"livenessProbe", c.LivenessProbe}, {"readinessProbe", c.ReadinessProbe}} {
+		if p.probe != nil && p.probe.Exec != nil {
+			return cannot("container "+c.Name+": "+p.field+".exec", "use httpGet or tcpSocket, or the annotation "+readyAnnotation)
+		}
+	}
+	if c.Lifecycle != nil && c.Lifecycle.PreStop != nil && c.Lifecycle.PreStop.Exec != nil {
+		return cannot("container "+c.Name+": lifecycle.preStop.exec", "use sleep or httpGet, or the annotation "+stopAfterAnnotation)
 	}
 	return nil
 }

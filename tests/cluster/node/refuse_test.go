@@ -27,6 +27,8 @@ func TestWhatCannotBeHadIsNamed(t *testing.T) {
 	for _, c := range []struct{ spec, refusal string }{
 		// Fine.
 		{"{containers: [{name: c, image: nginx, ports: [{containerPort: 80}], command: [x], volumeMounts: [{name: v, mountPath: /v}]}], volumes: [{name: v, nfs: {server: s, path: /}}]}", ""},
+		{"{containers: [{name: c, image: nginx, livenessProbe: {tcpSocket: {port: 80}}, readinessProbe: {httpGet: {port: 80}}, lifecycle: {preStop: {sleep: {seconds: 1}}}}]}", ""},
+		{"{" + own + ", livenessProbe: {exec: {command: [x]}}, lifecycle: {preStop: {exec: {command: [x]}}}}]}", ""},
 		{"{restartPolicy: Never, containers: [{name: c, image: nginx}]}", ""},
 		{"{" + own + "}], volumes: [{name: a, emptyDir: {}}, {name: b, secret: {secretName: s}}, {name: c, hostPath: {path: /run}}]}", ""},
 		{"{" + own + ", securityContext: {seccompProfile: {type: RuntimeDefault}}}], initContainers: [{name: i, image: signpost}]}", ""},
@@ -34,10 +36,15 @@ func TestWhatCannotBeHadIsNamed(t *testing.T) {
 		{"{containers: [{name: c, image: nginx}], activeDeadlineSeconds: 1}", "spec.activeDeadlineSeconds"},
 		{"{containers: [{name: c, image: nginx, lifecycle: {postStart: {sleep: {seconds: 1}}}}]}", "container c: lifecycle.postStart"},
 		{"{containers: [{name: c, image: nginx, lifecycle: {stopSignal: SIGINT}}]}", "container c: lifecycle.stopSignal"},
+		{"{containers: [{name: c, image: nginx, restartPolicy: Never}]}", "container c: restartPolicy"},
 		// Of an ordinary one.
 		{"{containers: [{name: c, image: nginx}], initContainers: [{name: i, image: nginx}]}", "spec.initContainers"},
 		{"{containers: [{name: c, image: nginx, ports: [{containerPort: 80, hostPort: 80}]}]}", "container c: hostPort"},
 		{"{containers: [{name: c, image: nginx, ports: [{containerPort: 80, protocol: SCTP}]}]}", "container c: a port with protocol SCTP"},
+		{"{containers: [{name: c, image: nginx}, {name: d, image: nginx, startupProbe: {exec: {command: [x]}}}]}", "container d: startupProbe.exec"},
+		{"{containers: [{name: c, image: nginx, livenessProbe: {exec: {command: [x]}}}]}", "container c: livenessProbe.exec"},
+		{"{containers: [{name: c, image: signpost, readinessProbe: {exec: {command: [x]}}}]}", "use httpGet or tcpSocket, or the annotation signpost.test/ready"},
+		{"{containers: [{name: c, image: nginx, lifecycle: {preStop: {exec: {command: [x]}}}}]}", "container c: lifecycle.preStop.exec"},
 		{"{hostNetwork: true, containers: [{name: c, image: signpost}, {name: d, image: nginx}]}", "the image nginx"},
 		// Of one that runs the program under test.
 		{"{" + own + "}], restartPolicy: OnFailure}", "spec.restartPolicy: OnFailure"},

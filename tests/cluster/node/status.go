@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -92,9 +93,9 @@ func (w *worker) status(now metav1.Time) corev1.PodStatus {
 	return status
 }
 
-// phase is Running from the first main container's start on.
+// phase is Running from the first main container's start on, until all have ended for good.
 func (w *worker) phase() corev1.PodPhase {
-	if w.ended {
+	if w.ended || !slices.ContainsFunc(w.containers, func(c *container) bool { return c.state != completed }) {
 		for _, c := range w.containers {
 			if c.kind == main && c.last != nil && c.last.ExitCode != 0 {
 				return corev1.PodFailed

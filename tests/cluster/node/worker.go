@@ -71,7 +71,7 @@ func newWorker(a *agent, pod *corev1.Pod) *worker {
 	if own {
 		w.sandbox = newHostSandbox(a, pod, func() { w.post(w.retryFailed) })
 	} else {
-		w.sandbox = &labSandbox{agent: a}
+		w.sandbox = &labSandbox{agent: a, uid: pod.UID}
 	}
 	w.containers = newContainers(pod)
 	return w

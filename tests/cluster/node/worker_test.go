@@ -49,7 +49,7 @@ type actor struct {
 
 func (a *actor) id() string              { return "actor://" + a.name }
 func (a *actor) exited() <-chan struct{} { return a.end }
-func (a *actor) exitCode() int32         { return a.code }
+func (a *actor) exitCode(bool) int32     { return a.code }
 
 // exec is told; "wait" takes for ever, and "alive" is what a liveness probe asks often.
 func (a *actor) exec(ctx context.Context, argv []string) error {
@@ -368,7 +368,7 @@ func TestGatesAndTheAnnotationKeepAPodUnready(t *testing.T) {
 }
 
 func TestProbesDecideWhenAContainerIsReadyAndWhenItIsStartedAgain(t *testing.T) {
-	s := perform(t, `{containers: [{name: c, image: x,
+	s := perform(t, `{hostNetwork: true, containers: [{name: c, image: signpost,
 startupProbe: {exec: {command: [startup]}, periodSeconds: 1, timeoutSeconds: 1, successThreshold: 1, failureThreshold: 3},
 readinessProbe: {exec: {command: [ready]}, periodSeconds: 600, timeoutSeconds: 1, successThreshold: 1, failureThreshold: 3}}]}`)
 	s.expect("c starts", "c exec startup", "c exec ready")
@@ -376,7 +376,7 @@ readinessProbe: {exec: {command: [ready]}, periodSeconds: 600, timeoutSeconds: 1
 }
 
 func TestALivenessProbeThatFailsStartsTheContainerAgain(t *testing.T) {
-	s := perform(t, `{containers: [{name: c, image: x,
+	s := perform(t, `{hostNetwork: true, containers: [{name: c, image: signpost,
 livenessProbe: {exec: {command: [alive]}, periodSeconds: 1, timeoutSeconds: 1, successThreshold: 1, failureThreshold: 1}}]}`)
 	s.expect("c starts")
 	s.await("ready", podutil.IsPodReady)

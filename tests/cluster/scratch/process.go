@@ -70,8 +70,8 @@ func exitCode(status syscall.WaitStatus) int {
 	return status.ExitStatus()
 }
 
-// unknownCode is what a kubelet says of a container whose end it did not see.
-const unknownCode = 137
+// UnknownCode is what a kubelet says of a container whose end it did not see.
+const UnknownCode = 137
 
 // Adopt takes over a container that another process of ours started, which has ended since. The caller has made
 // sure that the number is still the program's. How it ends is not to be known: the exit code is 137.
@@ -82,7 +82,7 @@ func Adopt(spec *Spec, netnsPath string, pid int) (*Process, error) {
 	}
 	// Closed with the last one who knows it, since signals may still be on their way at its end.
 	file := os.NewFile(uintptr(handle), "process")
-	p := &Process{spec: spec, netns: netnsPath, pid: pid, exited: make(chan struct{}), code: unknownCode}
+	p := &Process{spec: spec, netns: netnsPath, pid: pid, exited: make(chan struct{}), code: UnknownCode}
 	p.signal = func(signal syscall.Signal) { unix.PidfdSendSignal(int(file.Fd()), signal, nil, 0) }
 	go func() {
 		defer close(p.exited)

@@ -330,7 +330,7 @@ func TestAContainerIsTakenOver(t *testing.T) {
 	if line, err := output.ReadString('\n'); line != "bye\n" {
 		t.Errorf("%q, %v", line, err)
 	}
-	if code := adopted.ExitCode(); code != unknownCode {
+	if code := adopted.ExitCode(); code != UnknownCode {
 		t.Error(code)
 	}
 	adopted.Signal(syscall.SIGTERM) // nobody hears it
