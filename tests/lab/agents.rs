@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use signpost_lab::arp::{Sniffer, who_has};
 use signpost_lab::manifest::{Policy, Service, State};
-use signpost_lab::matrix::{self, Expected};
+use signpost_lab::matrix::{self, Expected, Scope};
 use signpost_lab::{Fault, Lab};
 
 use crate::lab;
@@ -15,7 +15,7 @@ const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 100);
 
 fn serve(lab: &Lab, endpoints: &[&str]) {
     let endpoints = endpoints.iter().map(|p| (*p, State::Ready)).collect();
-    let web = Service { name: "web", address: VIP, policy: Policy::Local, endpoints };
+    let web = Service::balanced("web", VIP, Policy::Local, endpoints);
     lab.write_manifest(&web.file(), &web.yaml(lab.topology())).unwrap();
 }
 
@@ -55,14 +55,16 @@ fn all_alive(lab: &Lab) {
 
 pub(crate) fn every_cell_is_as_expected() {
     let lab = lab(true, &[]);
+    let scope = Scope::of_balanced();
     let text = include_str!("../../crates/lab/data/expected-matrix.md");
-    let report = matrix::run(&lab, &text.parse().unwrap()).unwrap();
+    let report = matrix::run(&lab, &text.parse().unwrap(), &scope).unwrap();
     assert!(report.holds(), "{}", report.text());
     // One cell of the expectation changed: the same kernel is not as expected any more.
-    let wrong = text.replacen("| OK L keep | TIMEOUT |", "| OK L node | TIMEOUT |", 1);
+    let wrong =
+        text.replace("LoadBalancer, Local | OK L keep |", "LoadBalancer, Local | OK L node |");
     assert_ne!(wrong, text);
     let wrong: Expected = wrong.parse().unwrap();
-    let report = matrix::run(&lab, &wrong).unwrap();
+    let report = matrix::run(&lab, &wrong, &scope).unwrap();
     assert!(!report.holds(), "a wrong expectation goes unnoticed");
 }
 

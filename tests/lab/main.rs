@@ -7,6 +7,7 @@
 mod acts;
 mod agents;
 mod bare;
+mod families;
 mod verb;
 
 use std::path::PathBuf;
@@ -27,6 +28,10 @@ fn main() -> ExitCode {
         ("probes_tell_outcomes_apart", bare::probes_tell_outcomes_apart),
         ("streams_count_what_is_lost", bare::streams_count_what_is_lost),
         ("arp_is_heard_and_asked", bare::arp_is_heard_and_asked),
+        ("ndp_is_heard_and_asked", families::ndp_is_heard_and_asked),
+        ("ipv6_outcomes_are_told_apart", families::ipv6_outcomes_are_told_apart),
+        ("sctp_finds_who_listens", families::sctp_finds_who_listens),
+        ("a_second_pod_has_both_families", families::a_second_pod_has_both_families),
         ("the_verb_builds_shows_and_ends_a_lab", verb::builds_shows_and_ends_a_lab),
         ("a_killed_demo_does_not_hinder_the_next", verb::a_killed_demo_does_not_hinder_the_next),
         ("without_root_one_sentence_says_so", verb::without_root_one_sentence_says_so),
@@ -71,6 +76,13 @@ fn fresh_name() -> LabName {
 /// The built-in topology, without agents.
 fn bare_lab() -> Scoped {
     lab(false, &[])
+}
+
+/// The same in both families.
+fn dual_lab() -> Scoped {
+    let options = Options { program: program(), agents: false, agent_args: vec![] };
+    let topology = Topology::default().with_ipv6();
+    Scoped::up(&fresh_name(), topology, options).expect("the lab comes up")
 }
 
 fn lab(agents: bool, agent_args: &[&str]) -> Scoped {
