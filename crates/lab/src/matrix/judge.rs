@@ -20,6 +20,8 @@ pub(super) struct Case<'a> {
     pub(super) set: Vec<(&'a str, bool)>,
     /// The node that translates.
     pub(super) node: &'a Node,
+    /// An address that this node has besides.
+    pub(super) second: Option<IpAddr>,
     /// The sender.
     pub(super) sender: IpAddr,
     /// Its name, where it is a pod.
@@ -105,7 +107,8 @@ impl Case<'_> {
             return vec![self.sender];
         }
         let family = Family::of(self.sender);
-        [self.node.at(family), self.node.gateway_at(family)].into_iter().flatten().collect()
+        let own = [self.node.at(family), self.node.gateway_at(family), self.second];
+        own.into_iter().flatten().collect()
     }
 
     fn even(&self, outcomes: &[Outcome]) -> Result<(), Fault> {
@@ -158,8 +161,17 @@ mod tests {
         let t = Topology::default();
         let sender = if host { t.nodes[0].address } else { t.clients[0].address }.into();
         let set = vec![("a1", true), ("b1", false)];
-        Case { expectation, protocol, set, node: &t.nodes[0], sender, pod: None, host }
-            .judge(outcomes)
+        Case {
+            expectation,
+            protocol,
+            set,
+            node: &t.nodes[0],
+            sender,
+            second: None,
+            pod: None,
+            host,
+        }
+        .judge(outcomes)
     }
 
     fn answered(pod: &str, seen: &str) -> Outcome {

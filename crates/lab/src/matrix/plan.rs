@@ -143,16 +143,17 @@ impl<'a> Planner<'a> {
         if addresses.is_empty() {
             return;
         }
-        let transports: Vec<Protocol> =
-            self.scope.transports.iter().map(|t| protocol(*t)).collect();
+        // Of what nobody serves there are no associations: the kernel has no SCTP of its own.
+        let usual = [Protocol::Tcp, Protocol::Udp];
+        let all = self.scope.transports.iter().map(|t| protocol(*t));
+        let is_served = s.row(kind).when != When::OtherProxy;
+        let transports: Vec<Protocol> = all.filter(|p| is_served || usual.contains(p)).collect();
         let port = s.port(kind);
         for address in addresses {
             self.put(s, s.row(kind), sender, address, port, &transports);
             if !s.asks_more {
                 continue;
             }
-            // Of what nobody serves there are no associations: the kernel has no SCTP of its own.
-            let usual = [Protocol::Tcp, Protocol::Udp];
             let closed = if kind == Kind::NodePort { CLOSED_NODE_PORT } else { CLOSED_PORT };
             let row = |when| Row { kind, when };
             self.put(s, row(When::ClosedPort), sender, address, closed, &usual);
@@ -203,6 +204,7 @@ impl<'a> Planner<'a> {
                     protocol: *protocol,
                     set: set.iter().map(|pod| (*pod, here(pod))).collect(),
                     node: sender.node,
+                    second: (row.when == When::SecondAddress).then_some(address),
                     sender: sender.address,
                     pod: sender.pod,
                     host: sender.host,
