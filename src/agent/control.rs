@@ -10,16 +10,17 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signalfd::SignalFd;
-use signpost_forward::{Damage, Endpoint, Forward, Frontend, Outcome};
+use signpost_forward::{Damage, Endpoint, Forward, Frontend, Outcome, Place};
 use signpost_netlink::{conntrack, nf_tables, route};
-use signpost_nft::Family;
-use signpost_plan::world::Touched;
-use signpost_plan::{NodeName, Scope, ServiceKey, Table, scope};
+use signpost_nft as nft;
+use signpost_plan::world::{Forwarding, Touched};
+use signpost_plan::{Family, NodeName, Scope, ServiceKey, Table, health_checks, scope};
 use signpost_report::Severity;
 use signpost_speaker::{self as speaker, Command, Gate, Instant};
 
 use super::clock;
 use super::fault::Hang;
+use super::health::{Health, TOLD_EVERY};
 use super::inbox::{Inbox, Sender};
 use super::outside::{Connection, Reply};
 use super::process::{self, Urgency};
@@ -48,7 +49,8 @@ pub(crate) struct Control {
     pub(crate) outside: Sender<Reply>,
     pub(crate) wire: Wire,
     pub(crate) forward: Forward,
-    pub(crate) rules: nf_tables::Monitor,
+    /// Of the table of each family.
+    pub(crate) rules: [nf_tables::Monitor; 2],
     pub(crate) routes: route::Monitor,
     pub(crate) signals: SignalFd,
     /// For how long the wire believes that this loop lives.
@@ -58,6 +60,7 @@ pub(crate) struct Control {
     /// Handed to the agent that takes over.
     pub(crate) hold: Vec<OwnedFd>,
     pub(crate) told: Told,
+    pub(crate) health: Healthy,
     /// Who is a pod here, as the kernel was told.
     pub(crate) scope: Scope,
     /// The interfaces could not be read when they changed.
@@ -73,6 +76,14 @@ pub(crate) struct Control {
 pub(crate) struct Told {
     links: Option<Vec<speaker::Link>>,
     peers: Option<Vec<(NodeName, std::net::IpAddr)>>,
+}
+
+/// What health checks were told last.
+#[derive(Default)]
+pub(crate) struct Healthy {
+    told: Option<Health>,
+    updated: jiff::Timestamp,
+    pending_since: Option<std::time::Instant>,
 }
 
 impl Control {
@@ -102,6 +113,7 @@ impl Control {
             }
             self.turn(&touched, changed);
             self.watch_rules()?;
+            self.tell_health(&touched);
             if self.deaf {
                 bail!("nf_tables events cannot be listened to any more");
             }
@@ -114,7 +126,8 @@ impl Control {
         let timeout = PollTimeout::try_from(self.lease / 3).unwrap_or(PollTimeout::MAX);
         let mut fds = [
             PollFd::new(self.inbox.as_fd(), PollFlags::POLLIN),
-            PollFd::new(self.rules.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.rules[0].as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.rules[1].as_fd(), PollFlags::POLLIN),
             PollFd::new(self.routes.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
         ];
@@ -124,7 +137,7 @@ impl Control {
         }
     }
 
-    fn renew_lease(&self) {
+    fn renew_lease(&mut self) {
         self.wire.send(Command::Lease(clock::now() + self.lease));
     }
 
@@ -203,17 +216,17 @@ impl Control {
         // Unheard, a large load takes half the time. That nobody else wrote meanwhile is known by
         // the generation; if somebody did, the table is read again.
         let before = self.generation();
-        let paused = before.is_some() && self.rules.pause().is_ok();
+        let paused = before.is_some() && self.rules.iter_mut().all(|rules| rules.pause().is_ok());
         let mut outcome = self.forward.sync(all, &self.scope);
+        for rules in &mut self.rules {
+            self.deaf |= rules.resume().is_err();
+        }
         if paused {
-            let resumed = self.rules.resume();
             let own = before.map(|b| b.wrapping_add(outcome.transactions));
-            if resumed.is_err() {
-                self.deaf = true;
-            }
-            if resumed.is_err() || self.generation() != own {
+            if self.deaf || self.generation() != own {
                 let again = self.forward.read_and_diff();
                 outcome.acknowledged.extend(again.acknowledged);
+                outcome.partly.extend(again.partly);
                 outcome.refused.extend(again.refused);
                 outcome.gone.extend(again.gone);
                 outcome.transactions += again.transactions;
@@ -239,6 +252,9 @@ impl Control {
             let e = std::io::Error::from_raw_os_error(*errno);
             tracing::error!("Service {key}: the kernel refuses its rules: {e}");
         }
+        if outcome.transactions > 0 {
+            self.health.updated = jiff::Timestamp::now();
+        }
         let trouble = outcome.trouble.as_ref().map(ToString::to_string);
         if let Some(e) = trouble.as_ref().filter(|_| self.state.trouble != trouble) {
             tracing::error!("the rules cannot be written: {e}");
@@ -257,7 +273,7 @@ impl Control {
         self.renew_lease();
     }
 
-    fn gates(&self, orders: Vec<(std::net::IpAddr, Gate)>) {
+    fn gates(&mut self, orders: Vec<(std::net::IpAddr, Gate)>) {
         for (a, gate) in orders {
             self.wire.send(Command::Gate(a, gate));
         }
@@ -289,19 +305,60 @@ impl Control {
         }
     }
 
+    /// Tells load balancers of others, where no other proxy does.
+    fn tell_health(&mut self, touched: &Touched) {
+        let world = &self.state.world;
+        if world.forwarding() == Forwarding::Vip || !self.state.complete {
+            return;
+        }
+        let now = std::time::Instant::now();
+        let pending = self.unfinished() || self.state.trouble.is_some();
+        let pending_since = pending.then(|| self.health.pending_since.unwrap_or(now));
+        let due = self.health.told.as_ref().is_none_or(|told| now - told.told >= TOLD_EVERY);
+        let changed = touched.all || !touched.services.is_empty();
+        if !due && !changed && pending_since == self.health.pending_since {
+            return;
+        }
+        self.health.pending_since = pending_since;
+        let checks = match &self.health.told {
+            Some(told) if !changed => told.checks.clone(),
+            Some(_) | None => health_checks(world),
+        };
+        let health = Health {
+            checks,
+            node_eligible: world.node(&self.state.node).is_some_and(|n| !n.leaving),
+            updated: self.health.updated,
+            pending_since,
+            told: now,
+        };
+        self.health.told = Some(health.clone());
+        self.outside.send(Reply::Health(health));
+    }
+
     /// Others' edits of our rules: announced all the while, and repaired at once.
     fn watch_rules(&mut self) -> Result<()> {
-        let events = self.rules.drain().context("nf_tables events")?;
+        for family in Family::ALL {
+            self.watch_rules_of(family)?;
+        }
+        Ok(())
+    }
+
+    fn watch_rules_of(&mut self, family: Family) -> Result<()> {
+        let events = self.rules[family as usize].drain().context("nf_tables events")?;
         if events.is_empty() || !self.state.complete {
             return Ok(());
         }
-        let damage = self.forward.foreign(&events);
+        let damage = self.forward.foreign(family, &events);
         if damage.is_none() {
             return Ok(());
         }
         let damaged = match damage {
-            Damage { all: true, .. } => self.state.open(),
-            Damage { all: false, ref addresses } => addresses.clone(),
+            Damage { all: true, .. } => {
+                let mut open = self.state.open();
+                open.retain(|a| Family::of(*a) == family);
+                open
+            }
+            Damage { all: false, ref addresses, .. } => addresses.clone(),
         };
         if events.iter().all(|e| matches!(e, nf_tables::Event::Overrun)) {
             // Events were lost, which is no sign that rules were: read, and mend what differs.
@@ -384,11 +441,17 @@ fn forget_connections(gone: &[(Frontend, Endpoint)]) {
         return;
     }
     let flows = |(f, endpoint): &(Frontend, Endpoint)| conntrack::UdpFlows {
-        service: (f.address, f.port).into(),
+        address: match f.place {
+            Place::Address(address) => Some(address),
+            Place::Node(_) => None,
+        },
+        port: f.port,
         endpoint: (*endpoint).into(),
     };
-    let stale: Vec<_> = gone.iter().map(flows).collect();
-    if let Err(e) = conntrack::delete_udp(Family::Ip, &stale) {
-        tracing::warn!("connections to endpoints that went away stay in conntrack: {e}");
+    for (family, tables) in [(Family::V4, nft::Family::Ip), (Family::V6, nft::Family::Ip6)] {
+        let stale: Vec<_> = gone.iter().filter(|(f, _)| f.family() == family).map(flows).collect();
+        if let Err(e) = conntrack::delete_udp(tables, &stale) {
+            tracing::warn!("connections to endpoints that went away stay in conntrack: {e}");
+        }
     }
 }

@@ -6,6 +6,7 @@
 mod clock;
 mod control;
 mod fault;
+mod health;
 mod host;
 mod inbox;
 mod kernel;
@@ -33,6 +34,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use signpost_forward::{self as forward, Forward, TableOwner};
 use signpost_netlink::{nf_tables, route};
 use signpost_nft::Family;
+use signpost_plan::world::{Forwarding, NodePortAddresses};
 use signpost_plan::{NodeName, Scope};
 use signpost_speaker::{Config, Key, Speaker};
 
@@ -56,6 +58,8 @@ pub(crate) struct Options {
     pub(crate) preempt_delay: Duration,
     pub(crate) table_owner: bool,
     pub(crate) pod_cidrs: Vec<IpNet>,
+    pub(crate) forwarding: Forwarding,
+    pub(crate) node_port_addresses: NodePortAddresses,
     pub(crate) socket: PathBuf,
     pub(crate) takeover: bool,
     pub(crate) lab_faults: bool,
@@ -81,8 +85,9 @@ pub(crate) fn run(o: Options) -> Result<ExitCode> {
         Some(Sockets { mesh, session }) => (Some(mesh), Some(session)),
         None => (None, None),
     };
-    let mut rules =
-        nf_tables::Monitor::open(Family::Ip, forward::TABLE).context("nf_tables events")?;
+    let monitor =
+        |family| nf_tables::Monitor::open(family, forward::TABLE).context("nf_tables events");
+    let mut rules = [monitor(Family::Ip)?, monitor(Family::Ip6)?];
     let routes = route::Monitor::open().context("rtnetlink events")?;
     let table_owner = if o.table_owner { TableOwner::Auto } else { TableOwner::Off };
     let options = forward::Options { table_owner, ..forward::Options::default() };
@@ -95,7 +100,7 @@ pub(crate) fn run(o: Options) -> Result<ExitCode> {
     };
     let mesh = open_mesh(mesh, o.mesh_port)?;
     let mesh_socket = mesh.as_fd().try_clone_to_owned().context("the mesh's socket")?;
-    rules.ignore(forward.session().portid());
+    rules.iter_mut().for_each(|rules| rules.ignore(forward.session().portid()));
     let (control_tx, control_inbox) = inbox::inbox()?;
     let (outside_tx, outside_inbox) = inbox::inbox()?;
     let detection = o.mesh_interval * u32::from(o.mesh_multiplier);
@@ -114,10 +119,13 @@ pub(crate) fn run(o: Options) -> Result<ExitCode> {
         inbox: outside_inbox,
         control: control_tx,
         hang: Arc::clone(&hang),
+        health: health::Servers::default(),
     };
     std::thread::Builder::new().name("outside".into()).spawn(move || outside.run())?;
     let mut state = state::State::new(o.node, o.mesh_port);
     state.world.set_pod_cidrs(o.pod_cidrs);
+    state.world.set_forwarding(o.forwarding);
+    state.world.set_node_port_addresses(o.node_port_addresses);
     control::Control {
         state,
         inbox: control_inbox,
@@ -132,6 +140,7 @@ pub(crate) fn run(o: Options) -> Result<ExitCode> {
         hang,
         hold: vec![hold.lock, hold.listener.into(), mesh_socket],
         told: control::Told::default(),
+        health: control::Healthy::default(),
         scope: Scope::default(),
         host_stale: false,
         deaf: false,

@@ -1,5 +1,5 @@
-//! The outside thread: the source of objects, and the UNIX socket for `status`, `drain` and the
-//! agent that takes over.
+//! The outside thread: the source of objects, the UNIX socket for `status`, `drain` and the agent
+//! that takes over, and health checks.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice, Read, Write};
@@ -13,6 +13,7 @@ use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
 
 use super::control::Event;
 use super::fault::Hang;
+use super::health::{Health, Servers};
 use super::inbox::{Inbox, Sender};
 use super::request::{Fault, Request};
 use crate::watch::SourceEvent;
@@ -24,6 +25,8 @@ pub(crate) enum Reply {
     Line(Connection, String),
     /// The same, with descriptors for the agent that takes over; this process ends once they left.
     HandOver(Connection, String, Vec<OwnedFd>),
+    /// How this node is, for health checks.
+    Health(Health),
 }
 
 /// Which connection asked.
@@ -48,6 +51,7 @@ pub(crate) struct Outside {
     pub(crate) inbox: Inbox<Reply>,
     pub(crate) control: Sender<Event>,
     pub(crate) hang: Arc<Hang>,
+    pub(crate) health: Servers,
 }
 
 /// What the agent that takes over gets, once everybody before it was answered.
@@ -89,6 +93,7 @@ impl Outside {
             while let Some(reply) = self.inbox.next() {
                 match reply {
                     Reply::Line(to, line) => answer(&mut clients, to, line),
+                    Reply::Health(health) => self.health.tell(health),
                     Reply::HandOver(to, line, fds) => {
                         let until = Instant::now() + LAST_ORDERS;
                         leaving.get_or_insert(HandOver { to, line, fds, until });
@@ -103,6 +108,7 @@ impl Outside {
                 self.accept(&mut clients, &mut next);
             }
             self.turn(&mut clients);
+            self.health.turn();
             if let Some(order) = &leaving
                 && (clients.keys().all(|c| *c == order.to) || order.until <= Instant::now())
             {
@@ -117,7 +123,8 @@ impl Outside {
         clients: &BTreeMap<Connection, Client>,
         leaving: Option<&HandOver>,
     ) -> io::Result<(bool, bool)> {
-        let deadline = self.dir.deadline().into_iter().chain(leaving.map(|l| l.until)).min();
+        let own = self.dir.deadline().into_iter().chain(self.health.deadline());
+        let deadline = own.chain(leaving.map(|l| l.until)).min();
         let timeout = deadline.map_or(PollTimeout::NONE, |d| {
             // Rounded up: an early turn would find nothing settled and turn again.
             let left = d.saturating_duration_since(Instant::now()).as_millis() + 1;
@@ -137,6 +144,7 @@ impl Outside {
             let wanted = if c.reply.is_empty() { PollFlags::POLLIN } else { PollFlags::POLLOUT };
             PollFd::new(c.stream.as_fd(), wanted)
         }));
+        fds.extend(self.health.fds());
         match poll(&mut fds, timeout) {
             Ok(_) => Ok((fds[0].any().unwrap_or(true), fds[1].any().unwrap_or(true))),
             Err(nix::errno::Errno::EINTR) => Ok((false, false)),

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use signpost_forward::Outcome;
 use signpost_plan::world::{Change, Host, Touched};
 use signpost_plan::{
-    Lease, NodeName, Observed, Offer, Reason, ServiceKey, Table, Verdict, World, decide, eligible,
-    table,
+    Entry, Lease, NodeName, Observed, Offer, Reason, ServiceKey, Table, Verdict, World, decide,
+    eligible, table,
 };
 use signpost_report::Diagnostic;
 use signpost_speaker::{self as speaker, Gate, MemberState};
@@ -169,16 +169,27 @@ impl State {
             self.observed.refused.remove(&key);
             let old = match table {
                 Some(t) => {
-                    touched.addresses.extend(t.entries.iter().map(|e| e.address));
+                    touched.addresses.extend(t.entries.iter().filter_map(|e| e.frontend.vip()));
                     self.observed.acknowledged.insert(key, t)
                 }
                 None => self.observed.acknowledged.remove(&key),
             };
-            touched.addresses.extend(old.iter().flat_map(|t| &t.entries).map(|e| e.address));
+            let old = old.iter().flat_map(|t| &t.entries);
+            touched.addresses.extend(old.filter_map(|e| e.frontend.vip()));
+        }
+        for (key, family, table) in outcome.partly {
+            let of_family = |e: &Entry| e.frontend.family() == family;
+            let known = self.observed.acknowledged.entry(key.clone());
+            let known = known.or_insert_with(|| Table { service: key, entries: Vec::new() });
+            let new = table.map(|t| t.entries).unwrap_or_default();
+            let both = known.entries.iter().filter(|e| of_family(e)).chain(&new);
+            touched.addresses.extend(both.filter_map(|e| e.frontend.vip()));
+            known.entries.retain(|e| !of_family(e));
+            known.entries.extend(new);
         }
         for (key, errno) in outcome.refused {
             let service = self.world.service(&key);
-            touched.addresses.extend(service.iter().flat_map(|s| s.addresses.iter().copied()));
+            touched.addresses.extend(service.iter().flat_map(|s| s.vips()));
             self.observed.refused.insert(key, errno);
         }
         touched

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use signpost_forward::Forward;
-use signpost_plan::{Lease, Reason, Verdict, diagnostics, explain};
+use signpost_plan::world::Forwarding;
+use signpost_plan::{Asked, Lease, Reason, Verdict, diagnostics, explain, unserved};
 use signpost_report::Diagnostic;
 use signpost_speaker::MemberState;
 
@@ -22,7 +23,12 @@ pub(crate) fn report(s: &State, forward: &Forward) -> String {
         members: members(s),
         addresses: Each(|| s.verdicts.keys().map(|a| address(s, *a))),
         rules: json!({
+            "forward": match s.world.forwarding() {
+                Forwarding::Vip => "vip",
+                Forwarding::All => "all",
+            },
             "services": s.observed.acknowledged.len(),
+            "frontends": frontends(s),
             "refused": refused(s),
             "changes": s.changes.count,
             "first_change_us": s.changes.first.as_micros(),
@@ -34,6 +40,31 @@ pub(crate) fn report(s: &State, forward: &Forward) -> String {
         diagnostics: Each(|| s.source.iter().chain(&found).map(diagnostic)),
     };
     serde_json::to_string(&report).expect("maps have string keys, and no writer can fail")
+}
+
+/// How many places are served, by kind.
+fn frontends(s: &State) -> Value {
+    let (mut vips, mut cluster_ips, mut node_ports) = (0, 0, 0);
+    for entry in s.observed.acknowledged.values().flat_map(|t| &t.entries) {
+        match entry.frontend.asked {
+            Asked::Vip(_) => vips += 1,
+            Asked::ClusterIp(_) => cluster_ips += 1,
+            Asked::NodePort(_) => node_ports += 1,
+        }
+    }
+    json!({ "vip": vips, "cluster_ip": cluster_ips, "node_port": node_ports })
+}
+
+/// What an address that is ours cannot do from here.
+fn degraded(s: &State, a: IpAddr) -> Option<String> {
+    let lost = unserved(&s.world, a);
+    let lost: Vec<_> = lost.iter().map(ToString::to_string).collect();
+    (!lost.is_empty()).then(|| {
+        format!(
+            "degraded: {}: externalTrafficPolicy is Local, and their endpoints are on other nodes",
+            lost.join(", ")
+        )
+    })
 }
 
 #[derive(Serialize)]
@@ -61,7 +92,7 @@ fn address(s: &State, a: IpAddr) -> Value {
     let (verdict, since) = &s.verdicts[&a];
     let mut tables =
         s.world.services_of_address(a).filter_map(|v| s.observed.acknowledged.get(&v.key));
-    let acknowledged = tables.any(|t| t.entries.iter().any(|e| e.address == a));
+    let acknowledged = tables.any(|t| t.entries.iter().any(|e| e.frontend.vip() == Some(a)));
     // What the wire decided on its own concerns every address that is offered.
     let on_its_own = match (s.observed.lease, s.observed.cut_off) {
         (Lease::Lapsed, _) => Some(Verdict::Withhold(Reason::ControlHung)),
@@ -73,7 +104,7 @@ fn address(s: &State, a: IpAddr) -> Value {
         Verdict::Withhold(_) => verdict,
     };
     let (word, reason, detail) = match verdict {
-        Verdict::Own(_) => ("own", None, None),
+        Verdict::Own(_) => ("own", None, degraded(s, a)),
         Verdict::StandBy(_) => ("standby", None, None),
         Verdict::Withhold(r) => {
             let why = explain(&s.world, &s.observed, a);

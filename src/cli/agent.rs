@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use ipnet::IpNet;
 use signpost_plan::NodeName;
+use signpost_plan::world::{Forwarding, NodePortAddresses};
 
 use crate::agent;
 
@@ -43,6 +44,13 @@ pub(super) struct Agent {
     /// Further ranges of pod addresses, beside `Node.spec.podCIDRs` and the endpoints' own
     #[arg(long, value_name = "CIDR")]
     pod_cidr: Vec<IpNet>,
+    /// What to forward: with `all` no other proxy may run on this node
+    #[arg(long, value_enum, default_value_t = Forward::Vip)]
+    forward: Forward,
+    /// Where NodePorts answer, with `--forward all`: `primary` for the Node's own addresses, or
+    /// networks [default: every address but loopback]
+    #[arg(long, value_name = "primary|CIDR,...")]
+    nodeport_addresses: Option<NodePorts>,
     #[command(flatten)]
     socket: super::AgentSocket,
     /// Take over from the agent that runs here, with its sockets and its lock
@@ -68,6 +76,35 @@ impl std::str::FromStr for Source {
             Some(("dir", _)) => Err("`dir:` needs a path, as in `dir:/etc/signpost`".into()),
             _ => Err("a source is `dir:PATH`, as in `dir:/etc/signpost`".into()),
         }
+    }
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Forward {
+    /// Addresses of LoadBalancer Services and external IPs: beside kube-proxy
+    Vip,
+    /// ClusterIPs and NodePorts as well: instead of kube-proxy
+    All,
+}
+
+#[derive(Clone)]
+struct NodePorts(NodePortAddresses);
+
+impl std::str::FromStr for NodePorts {
+    type Err = String;
+
+    fn from_str(s: &str) -> Result<Self, String> {
+        if s == "primary" {
+            return Ok(Self(NodePortAddresses::Primary));
+        }
+        let net = |text: &str| {
+            text.trim().parse::<IpNet>().map_err(|_| {
+                format!(
+                    "{text:?} is not a network: write `primary`, or networks as 192.0.2.0/24,..."
+                )
+            })
+        };
+        s.split(',').map(net).collect::<Result<_, _>>().map(NodePortAddresses::Within).map(Self)
     }
 }
 
@@ -109,6 +146,11 @@ pub(super) fn run(a: Agent) -> Result<ExitCode> {
         preempt_delay: Duration::from_millis(a.preempt_delay_ms),
         table_owner: matches!(a.table_owner, TableOwner::Auto),
         pod_cidrs: a.pod_cidr,
+        forwarding: match a.forward {
+            Forward::Vip => Forwarding::Vip,
+            Forward::All => Forwarding::All,
+        },
+        node_port_addresses: a.nodeport_addresses.map(|NodePorts(n)| n).unwrap_or_default(),
         socket: a.socket.socket,
         takeover: a.takeover,
         lab_faults: a.lab_faults,

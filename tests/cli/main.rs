@@ -7,6 +7,7 @@
 mod bed;
 mod cleanup;
 mod connections;
+mod everything;
 mod members;
 mod objects;
 mod refusals;

@@ -1,4 +1,4 @@
-module signpost.test/cluster
+module cluster.signpost.test
 
 go 1.26.0
 

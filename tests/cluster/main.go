@@ -16,11 +16,9 @@ import (
 	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 
-	"signpost.test/cluster/node"
-	"signpost.test/cluster/pki"
-	"signpost.test/cluster/relay"
-	"signpost.test/cluster/remote"
-	"signpost.test/cluster/scratch"
+	"cluster.signpost.test/node"
+	"cluster.signpost.test/pki"
+	"cluster.signpost.test/relay"
 )
 
 func main() {
@@ -46,14 +44,8 @@ func main() {
 		own(pki.NewCommand())
 	case "relay":
 		own(relay.NewCommand())
-	case "serve-commands":
-		own(remote.NewServeCommand())
-	case "run-command":
-		own(remote.NewRunCommand())
 	case "node":
 		own(node.NewCommand())
-	case scratch.Command:
-		scratch.Main()
 	default:
 		usage()
 	}
@@ -73,6 +65,6 @@ func own(command *cobra.Command) {
 
 func usage() {
 	fmt.Fprintln(os.Stderr, "usage: components etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kube-proxy|kubectl [FLAGS]\n"+
-		"       components pki|node|relay|serve-commands|run-command [FLAGS]")
+		"       components pki|node|relay [FLAGS]")
 	os.Exit(2)
 }

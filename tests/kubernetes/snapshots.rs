@@ -25,10 +25,12 @@ pub(crate) fn has_what_a_case_has(bed: &Bed) {
         assert!(of_node("kube-proxy-configz.json").contains("\"mode\":\"nftables\""), "{node}");
         assert!(of_node("kube-proxy-healthz.txt").contains("\"healthy\":true"), "{node}");
     }
+    assert!(read("cluster/kube-proxy.yaml").contains("mode: nftables"));
+    assert!(read("nodes/node-a/kube-proxy-cmdline.txt").contains("--proxy-mode=nftables"));
     assert!(read("probe/client-ip-route.txt").contains("default via 192.0.2.1"));
     assert!(read("source.txt").contains("v1.36.3"));
     assert!(count > 60, "{count} files");
     // What is there is not overwritten.
     let again = snapshot::write(&cluster, &folder).unwrap_err().to_string();
-    assert!(again.contains("a new folder is needed"), "{again}");
+    assert!(again.contains("name a new folder"), "{again}");
 }

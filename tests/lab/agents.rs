@@ -4,11 +4,11 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use signpost_lab::arp::{Sniffer, who_has};
-use signpost_lab::manifest::{Policy, Service, State};
-use signpost_lab::matrix::{self, Expected, Scope};
+use signpost_lab::manifest::{Policy, Service, State, Transport};
+use signpost_lab::matrix::{self, Expected, Forward, Scope};
 use signpost_lab::{Fault, Lab};
 
-use crate::lab;
+use crate::{dual_lab, lab};
 
 const SOON: Duration = Duration::from_secs(10);
 const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 100);
@@ -54,8 +54,8 @@ fn all_alive(lab: &Lab) {
 }
 
 pub(crate) fn every_cell_is_as_expected() {
-    let lab = lab(true, &[]);
-    let scope = Scope::of_balanced();
+    let lab = dual_lab(Some(&[]));
+    let scope = Scope::of(Forward::Vip, lab.topology());
     let text = include_str!("../../crates/lab/data/expected-matrix.md");
     let report = matrix::run(&lab, &text.parse().unwrap(), &scope).unwrap();
     assert!(report.holds(), "{}", report.text());
@@ -66,6 +66,14 @@ pub(crate) fn every_cell_is_as_expected() {
     let wrong: Expected = wrong.parse().unwrap();
     let report = matrix::run(&lab, &wrong, &scope).unwrap();
     assert!(!report.holds(), "a wrong expectation goes unnoticed");
+}
+
+pub(crate) fn every_kind_is_as_expected() {
+    let lab = dual_lab(Some(&["--forward", "all"]));
+    let mut scope = Scope::of(Forward::All, lab.topology());
+    scope.transports.push(Transport::Sctp);
+    let report = matrix::run(&lab, &Expected::built_in(), &scope).unwrap();
+    assert!(report.holds(), "{}", report.text());
 }
 
 pub(crate) fn held_writes_announce_nothing() {

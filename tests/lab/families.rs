@@ -32,7 +32,7 @@ fn rules(lab: &Lab, member: &str, text: &str) {
 }
 
 pub(crate) fn ipv6_outcomes_are_told_apart() {
-    let lab = dual_lab();
+    let lab = dual_lab(None);
     for to in ["[2001:db8:19:2::5]:8080/tcp", "[2001:db8:19:2::5]:8080/udp", "198.19.2.5:8080/tcp"]
     {
         for (from, v4, v6) in [
@@ -87,7 +87,7 @@ pub(crate) fn ipv6_outcomes_are_told_apart() {
 }
 
 pub(crate) fn sctp_finds_who_listens() {
-    let lab = dual_lab();
+    let lab = dual_lab(None);
     for (to, own) in [
         ("198.19.2.5:8080/sctp", "192.0.2.200"),
         ("[2001:db8:19:2::5]:8080/sctp", "2001:db8:2::200"),
@@ -119,7 +119,7 @@ pub(crate) fn sctp_finds_who_listens() {
 }
 
 pub(crate) fn ndp_is_heard_and_asked() {
-    let lab = dual_lab();
+    let lab = dual_lab(None);
     let client = lab.namespace("client").unwrap();
     let own = lab.topology().clients[0].ipv6.unwrap();
     let vip = "2001:db8:2::100".parse().unwrap();
@@ -146,7 +146,7 @@ pub(crate) fn ndp_is_heard_and_asked() {
 }
 
 pub(crate) fn a_second_pod_has_both_families() {
-    let lab = dual_lab();
+    let lab = dual_lab(None);
     let pod = |ipv6: &str| Added {
         name: "web-1",
         node: "node-a",

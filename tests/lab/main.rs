@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         ("the_black_hole_is_as_reported", acts::the_black_hole_is_as_reported),
         ("the_acts_with_agents_hold", acts::the_acts_with_agents_hold),
         ("every_cell_is_as_expected", agents::every_cell_is_as_expected),
+        ("every_kind_is_as_expected", agents::every_kind_is_as_expected),
         ("held_writes_announce_nothing", agents::held_writes_announce_nothing),
         ("a_hung_control_loop_stops_the_wire", agents::a_hung_control_loop_stops_the_wire),
         ("a_stopped_agent_wakes_up_silent", agents::a_stopped_agent_wakes_up_silent),
@@ -78,15 +79,17 @@ fn bare_lab() -> Scoped {
     lab(false, &[])
 }
 
-/// The same in both families.
-fn dual_lab() -> Scoped {
-    let options = Options { program: program(), agents: false, agent_args: vec![] };
-    let topology = Topology::default().with_ipv6();
-    Scoped::up(&fresh_name(), topology, options).expect("the lab comes up")
+/// The same in both families; with agents, if there are arguments for them.
+fn dual_lab(agents: Option<&[&str]>) -> Scoped {
+    up(Topology::default().with_ipv6(), agents)
 }
 
 fn lab(agents: bool, agent_args: &[&str]) -> Scoped {
-    let agent_args = agent_args.iter().map(|a| (*a).to_owned()).collect();
-    let options = Options { program: program(), agents, agent_args };
-    Scoped::up(&fresh_name(), Topology::default(), options).expect("the lab comes up")
+    up(Topology::default(), agents.then_some(agent_args))
+}
+
+fn up(topology: Topology, agents: Option<&[&str]>) -> Scoped {
+    let agent_args = agents.unwrap_or_default().iter().map(|a| (*a).to_owned()).collect();
+    let options = Options { program: program(), agents: agents.is_some(), agent_args };
+    Scoped::up(&fresh_name(), topology, options).expect("the lab comes up")
 }

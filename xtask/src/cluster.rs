@@ -14,9 +14,9 @@ use crate::{machine, release, workspace};
 const USAGE: &str = "\
 cargo xtask cluster up [--name NAME] [--mode nftables|iptables|ipvs|none] [--nodes 3]
                     down [--name NAME]
-                    kubectl [--name NAME] ARGUMENTS...
+                    kubectl [--name NAME] ARGUMENTS...   (--name comes first)
                     exec [--name NAME] MEMBER COMMAND...
-                    logs [--name NAME] [COMPONENT]
+                    logs [--name NAME] [COMPONENT | NODE/NAMESPACE_POD_CONTAINER]
                     snapshot [--name NAME] FOLDER
                     matrix [--mode nftables|iptables|ipvs]";
 
@@ -45,7 +45,8 @@ enum Verb {
 }
 
 pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
-    if arguments.is_empty() || matches!(arguments[0].as_str(), "help" | "--help" | "-h") {
+    let help = |word: &String| matches!(word.as_str(), "help" | "--help" | "-h");
+    if arguments.is_empty() || arguments.iter().take(2).any(help) {
         println!("{USAGE}");
         return Ok(ExitCode::SUCCESS);
     }
@@ -126,6 +127,10 @@ fn parse(arguments: &[String]) -> Result<Asked> {
 }
 
 fn up(name: &LabName, mode: Mode, nodes: u8) -> Result<()> {
+    // Before minutes of building.
+    if name.directory().exists() {
+        return Err(signpost_cluster::Error::Exists(name.to_string()).into());
+    }
     let options = options(mode, Topology::of_nodes(nodes))?;
     let began = Instant::now();
     let cluster = Cluster::up(name, options)?;

@@ -37,10 +37,10 @@ pub(crate) fn endpoint_address(tree: &Tree<'_>) -> Result<IpAddr, Bad> {
     Ok(address)
 }
 
-/// A network in CIDR notation; host bits are cut off.
+/// A network in CIDR notation; host bits are cut off, and spaces around it.
 pub(crate) fn network(tree: &Tree<'_>) -> Result<IpNet, Bad> {
     let written = text(tree)?;
-    match written.parse::<IpNet>() {
+    match written.trim().parse::<IpNet>() {
         Ok(net) => Ok(net.trunc()),
         Err(_) => {
             Err(Bad::new(tree, format!("{written:?} is not a network"), "write it as 192.0.2.0/24"))

@@ -18,7 +18,7 @@ use crate::{Identity, Object, advertisement, node, pool, service, slice};
 #[derive(Debug)]
 pub(crate) enum Finding {
     /// An object of a kind that counts, well written or not.
-    Draft(Draft),
+    Draft(Box<Draft>),
     /// An object of another kind.
     UnknownKind { kind: String, at: At },
     /// Something that is no object at all.
@@ -148,7 +148,7 @@ fn finding(tree: &Tree<'_>) -> Finding {
 
 fn finding_of(tree: &Tree<'_>, api_version: &str, kind: &str) -> Finding {
     match Kind::find(api_version, kind) {
-        Some(kind) => Finding::Draft(draft(tree, kind)),
+        Some(kind) => Finding::Draft(Box::new(draft(tree, kind))),
         None => Finding::UnknownKind { kind: format!("{api_version} {kind}"), at: tree.at },
     }
 }

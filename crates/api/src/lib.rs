@@ -71,7 +71,7 @@ struct Output<'a> {
 impl Output<'_> {
     fn add(&mut self, finding: Finding) {
         match finding {
-            Finding::Draft(draft) => self.add_draft(draft),
+            Finding::Draft(draft) => self.add_draft(*draft),
             Finding::UnknownKind { kind, at } => {
                 if self.unknown.insert(kind.clone()) {
                     self.tell(

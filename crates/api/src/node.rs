@@ -11,7 +11,16 @@ use crate::tree::Tree;
 /// kubeadm sets it on control planes; its presence counts, not its value (KEP-1143).
 const EXCLUDE: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 
+/// Where topology hints say that a node is; written by cloud providers, or by hand.
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// The cluster autoscaler's taint on a Node that it is about to delete (KEP-3836).
+const LEAVING: &str = "ToBeDeletedByClusterAutoscaler";
+
 pub(crate) fn read(tree: &Tree<'_>, meta: Meta) -> Result<Node, Bad> {
+    let leaves = |t| Ok(required(t, "key", text)? == LEAVING);
+    let tainted = optional(tree, "spec", |spec| Ok(each(spec, "taints", leaves)?.contains(&true)))?;
+    let deleted = optional(tree, "metadata", |m| Ok(m.child("deletionTimestamp").is_some()))?;
     let pod_cidrs = optional(tree, "spec", |spec| {
         let all = each(spec, "podCIDRs", network)?;
         // `podCIDR` repeats the first of `podCIDRs`, or stands alone in hand-written objects.
@@ -35,6 +44,8 @@ pub(crate) fn read(tree: &Tree<'_>, meta: Meta) -> Result<Node, Bad> {
         span: None,
         internal_ips,
         pod_cidrs: pod_cidrs.unwrap_or_default(),
+        zone: meta.labels.get(ZONE).cloned(),
+        leaving: tainted.unwrap_or(false) || deleted.unwrap_or(false),
         excluded: meta.labels.contains_key(EXCLUDE),
         labels: meta.labels,
         network_unavailable,

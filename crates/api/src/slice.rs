@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use signpost_plan::world::{Endpoint, EndpointPort, EndpointSlice};
+use signpost_plan::world::{Endpoint, EndpointPort, EndpointSlice, Hints};
 use signpost_plan::{NodeName, Protocol, ServiceKey};
 
 use crate::address::endpoint_address;
@@ -88,7 +88,14 @@ fn endpoint(tree: &Tree<'_>, ipv4: bool) -> Result<Endpoint, Bad> {
         ready: condition("ready", true)?,
         serving: condition("serving", true)?,
         terminating: condition("terminating", false)?,
+        hints: optional(tree, "hints", hints)?.unwrap_or_default(),
     })
+}
+
+fn hints(tree: &Tree<'_>) -> Result<Hints, Bad> {
+    let zone = |t| required(t, "name", |n| Ok(text(n)?.into()));
+    let node = |t| Ok(NodeName(required(t, "name", name)?));
+    Ok(Hints { zones: each(tree, "forZones", zone)?, nodes: each(tree, "forNodes", node)? })
 }
 
 fn first_address(tree: &Tree<'_>, ipv4: bool) -> Result<IpAddr, Bad> {

@@ -203,29 +203,64 @@ fn what_is_not_served_is_said() {
         assert_eq!(parsed.objects.len(), 1, "it still comes through");
     };
     service(
-        "192.0.2.100",
-        "2001:db8::1",
-        "f.yaml:8:19: note: Service demo/web: spec.loadBalancerIP: 2001:db8::1 is not served: this version serves IPv4 (hint: ask for an IPv4 address as well)",
-    );
-    service(
-        "port: 80",
-        "port: 80, protocol: SCTP",
-        "f.yaml:10:5: note: Service demo/web: spec.ports[0]: SCTP is not served: this version serves TCP and UDP",
-    );
-    service(
         "  type: LoadBalancer",
         "  loadBalancerClass: example.com/lb\n  type: LoadBalancer",
         "f.yaml:7:22: note: Service demo/web: not served: spec.loadBalancerClass \"example.com/lb\" is of another load balancer (hint: remove the class to have it served)",
     );
     service(
-        "  type: LoadBalancer",
-        "  loadBalancerSourceRanges: [10.0.0.0/8]\n  type: LoadBalancer",
-        "f.yaml:7:29: error: Service demo/web: not served: spec.loadBalancerSourceRanges cannot be enforced yet (hint: remove the ranges to have it served to everybody, and filter in front of it)",
+        "  name: web",
+        "  labels: {service.kubernetes.io/service-proxy-name: x}\n  name: web",
+        "f.yaml:8:3: note: Service demo/web: not served: the label service.kubernetes.io/service-proxy-name gives it to another proxy (hint: remove the label to have it served)",
     );
     service(
         "  type: LoadBalancer",
-        "  sessionAffinity: ClientIP\n  type: LoadBalancer",
-        "f.yaml:7:20: warning: Service demo/web: spec.sessionAffinity: ClientIP is not done yet: connections are spread evenly",
+        "  clusterIP: None\n  type: LoadBalancer",
+        "f.yaml:7:3: note: Service demo/web: not served: spec.clusterIP None makes it headless (hint: remove spec.clusterIP to have it served)",
+    );
+}
+
+#[test]
+fn what_else_a_service_says() {
+    let service = |to: &str, expect: &str| {
+        refused(SERVICE, "  type: LoadBalancer", &format!("  type: LoadBalancer\n  {to}"), expect);
+    };
+    service(
+        "sessionAffinity: ClientIp",
+        "f.yaml:8:20: error: Service demo/web: spec.sessionAffinity: \"ClientIp\" is not a session affinity (hint: write None or ClientIP)",
+    );
+    service(
+        "sessionAffinityConfig: {clientIP: {timeoutSeconds: 86401}}",
+        "f.yaml:8:54: error: Service demo/web: spec.sessionAffinityConfig.clientIP.timeoutSeconds: is not a timeout (hint: write a number from 1 to 86400)",
+    );
+    service(
+        "clusterIPs: [10.96.0.x]",
+        "f.yaml:8:16: error: Service demo/web: spec.clusterIPs[0]: \"10.96.0.x\" is not an IP address (hint: write it as 192.0.2.1)",
+    );
+    service(
+        "externalIPs: [192.0.02.1]",
+        "f.yaml:8:17: error: Service demo/web: spec.externalIPs[0]: \"192.0.02.1\" is not an IP address (hint: write it without leading zeros)",
+    );
+    service(
+        "loadBalancerSourceRanges: [10.0.0.0/33]",
+        "f.yaml:8:30: error: Service demo/web: spec.loadBalancerSourceRanges[0]: \"10.0.0.0/33\" is not a network (hint: write it as 192.0.2.0/24)",
+    );
+    service(
+        "ipFamilies: [IPv5]",
+        "f.yaml:8:16: error: Service demo/web: spec.ipFamilies[0]: \"IPv5\" is not an address family (hint: write IPv4 or IPv6)",
+    );
+    service(
+        "healthCheckNodePort: 70000",
+        "f.yaml:8:24: error: Service demo/web: spec.healthCheckNodePort: 70000 is not a port (hint: write a number from 1 to 65535)",
+    );
+    service(
+        "internalTrafficPolicy: local",
+        "f.yaml:8:26: error: Service demo/web: spec.internalTrafficPolicy: \"local\" is not a traffic policy (hint: write Cluster or Local)",
+    );
+    refused(
+        SERVICE,
+        "port: 80",
+        "port: 80, nodePort: 99999",
+        "f.yaml:10:35: error: Service demo/web: spec.ports[0].nodePort: 99999 is not a port (hint: write a number from 1 to 65535)",
     );
 }
 

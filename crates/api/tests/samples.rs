@@ -3,10 +3,10 @@
 
 use signpost_api::{Object, Parsed, parse};
 use signpost_plan::world::{
-    Endpoint, EndpointPort, EndpointSlice, L2Advertisement, LabelSelector, Node, Pool, Requirement,
-    Service, ServiceKind, ServicePort, TrafficPolicy,
+    Affinity, Endpoint, EndpointPort, EndpointSlice, Hints, L2Advertisement, LabelSelector, Node,
+    Pool, Requirement, Service, ServiceKind, ServicePort, TrafficPolicy,
 };
-use signpost_plan::{Protocol, ServiceKey};
+use signpost_plan::{Family, Protocol, ServiceKey};
 
 macro_rules! sample {
     ($name:literal) => {
@@ -38,8 +38,8 @@ fn key(namespace: &str, name: &str) -> ServiceKey {
     ServiceKey { namespace: namespace.into(), name: name.into() }
 }
 
-fn port(name: &str, protocol: Protocol, port: u16) -> ServicePort {
-    ServicePort { name: name.into(), protocol, port }
+fn port(name: &str, protocol: Protocol, port: u16, node_port: u16) -> ServicePort {
+    ServicePort { name: name.into(), protocol, port, node_port: Some(node_port) }
 }
 
 #[test]
@@ -61,9 +61,19 @@ fn kubectl_services() {
         created: Some(1_772_443_815),
         kind: ServiceKind::LoadBalancer,
         external_policy: TrafficPolicy::Local,
-        ports: [port("http", Protocol::Tcp, 80), port("dns", Protocol::Udp, 53)].into(),
+        ports: [port("http", Protocol::Tcp, 80, 30080), port("dns", Protocol::Udp, 53, 30053)]
+            .into(),
+        internal_policy: TrafficPolicy::Cluster,
         addresses: ["192.0.2.100".parse().unwrap()].into(),
+        external_ips: [].into(),
+        cluster_ips: ["10.96.175.255".parse().unwrap()].into(),
+        families: [Family::V4].into(),
+        affinity: Affinity::None,
+        source_ranges: [].into(),
+        health_check_port: Some(31080),
+        publishes_not_ready: false,
         ours: true,
+        proxied: true,
     };
     let objects = objects(parsed);
     assert_eq!(objects.len(), 3);
@@ -82,10 +92,19 @@ fn the_apis_own_list_has_items_without_a_kind() {
         created: Some(1_772_443_815),
         kind: ServiceKind::LoadBalancer,
         external_policy: TrafficPolicy::Cluster,
-        ports: [port("", Protocol::Tcp, 443)].into(),
+        internal_policy: TrafficPolicy::Cluster,
+        ports: [port("", Protocol::Tcp, 443, 30443)].into(),
         // Asked for and given: once.
         addresses: ["192.0.2.101".parse().unwrap()].into(),
+        external_ips: [].into(),
+        cluster_ips: [].into(),
+        families: [Family::V4, Family::V6].into(),
+        affinity: Affinity::None,
+        source_ranges: [].into(),
+        health_check_port: None,
+        publishes_not_ready: false,
         ours: true,
+        proxied: true,
     };
     assert_eq!(objects(parsed), [Object::Service(web)]);
 }
@@ -100,7 +119,9 @@ fn kubectl_endpointslices() {
         ready,
         serving: true,
         terminating,
+        hints: Hints::default(),
     };
+    let rack = Hints { zones: vec!["rack-1".into()], nodes: Vec::new() };
     let port =
         |name: &str, protocol, port| EndpointPort { name: name.into(), protocol, port: Some(port) };
     let web = EndpointSlice {
@@ -109,7 +130,7 @@ fn kubectl_endpointslices() {
         span: None,
         ports: vec![port("http", Protocol::Tcp, 8080), port("dns", Protocol::Udp, 5353)],
         endpoints: vec![
-            endpoint("10.244.1.5", Some("node-a"), true, false),
+            Endpoint { hints: rack, ..endpoint("10.244.1.5", Some("node-a"), true, false) },
             endpoint("10.244.2.5", Some("node-b"), false, true),
             endpoint("10.244.3.5", None, true, false),
         ],
@@ -140,6 +161,8 @@ fn kubectl_nodes() {
         labels: labels.into_iter().map(|(k, v)| (k.into(), v.into())).collect(),
         internal_ips: vec!["192.0.2.11".parse().unwrap(), "2001:db8::11".parse().unwrap()],
         pod_cidrs: vec!["10.244.1.0/24".parse().unwrap(), "2001:db8:1::/64".parse().unwrap()],
+        zone: None,
+        leaving: false,
         excluded: true,
         network_unavailable: false,
     };
@@ -149,6 +172,8 @@ fn kubectl_nodes() {
         labels: Default::default(),
         internal_ips: vec!["192.0.2.12".parse().unwrap()],
         pod_cidrs: vec!["10.244.2.0/24".parse().unwrap()],
+        zone: None,
+        leaving: false,
         excluded: false,
         network_unavailable: true,
     };
@@ -212,4 +237,20 @@ fn metallb_l2advertisements() {
         interfaces: vec!["eth1".into(), "bond0.100".into()],
     };
     assert_eq!(objects(parsed), [Object::Advertisement(everything), Object::Advertisement(chosen)]);
+}
+
+#[test]
+fn a_node_that_is_about_to_go() {
+    let leaving = |more: &str| {
+        let text = format!("{{apiVersion: v1, kind: Node, {more}}}");
+        match objects(parse("node.yaml", &text)).as_slice() {
+            [Object::Node(node)] => node.leaving,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(!leaving("metadata: {name: a}, spec: {taints: [{key: a/b, effect: NoSchedule}]}"));
+    assert!(leaving(
+        "metadata: {name: a}, spec: {taints: [{key: ToBeDeletedByClusterAutoscaler, effect: NoSchedule}]}"
+    ));
+    assert!(leaving("metadata: {name: a, deletionTimestamp: '2026-01-01T00:00:00Z'}"));
 }

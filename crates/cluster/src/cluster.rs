@@ -1,6 +1,6 @@
 //! A cluster that is up: built, found again, ended.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::truth::{self, Recording};
 use crate::vm::Vm;
 use crate::{Components, Error, Mode, guest, nodes};
 
-/// A stand-in writes its Node within a second; the API server may be busy.
-const NODES: Duration = Duration::from_secs(30);
+/// A stand-in writes its Node within a second, in a busy guest within a minute.
+const NODES: Duration = Duration::from_secs(120);
 
 /// What a cluster consists of.
 #[derive(Clone, Debug)]
@@ -58,6 +58,10 @@ impl Cluster {
             Mode::Ipvs => options.topology.clone().emptied(),
             Mode::Nftables | Mode::Iptables | Mode::None => options.topology.clone(),
         };
+        let taken = |e| match e {
+            signpost_lab::Error::Exists(name) => Error::Exists(name),
+            other => other.into(),
+        };
         let lab = Lab::up(
             name,
             outside.with_control(),
@@ -66,11 +70,12 @@ impl Cluster {
                 agents: false,
                 agent_args: Vec::new(),
             },
-        )?;
+        )
+        .map_err(taken)?;
         let cluster = Self::build(lab, &options);
         if let Err(error) = cluster {
-            let error = keep_log(name, error);
-            signpost_lab::down(name)?;
+            let error = keep_log(name, &options.image, error);
+            down(name)?;
             return Err(error);
         }
         cluster
@@ -80,22 +85,25 @@ impl Cluster {
         let Options { mode, topology, signpost, components, image } = options;
         let control = lab.topology().control.clone().expect("asked for by `up`");
         let nodes: Vec<String> = topology.nodes.iter().map(|n| n.name.clone()).collect();
-        control::start(&lab, components, control.address, &nodes)?;
-        let from = lab.namespace(topology::CONTROL)?;
         let directory = image.join(lab.name().to_string());
-        let guest = if *mode == Mode::Ipvs {
-            let place = guest::Place { outer: &lab, control: &from, image, directory: &directory };
-            Some(guest::boot(&place, topology, signpost, components)?)
-        } else {
-            let at = format!("{}:{API_PORT}", control.address);
-            nodes::start_stand_ins(&lab, components, signpost, &from, &at)?;
-            None
-        };
+        // First of all: whoever ends what a crash leaves has to know of it.
         let state = State {
             mode: *mode,
             program: components.program().to_owned(),
             topology: topology.clone(),
             guest: directory,
+        };
+        state.save(&lab)?;
+        control::start(&lab, components, control.address, &nodes)?;
+        let from = lab.namespace(topology::CONTROL)?;
+        let guest = if *mode == Mode::Ipvs {
+            let place =
+                guest::Place { outer: &lab, control: &from, image, directory: &state.guest };
+            Some(guest::boot(&place, topology, signpost, components)?)
+        } else {
+            let at = format!("{}:{API_PORT}", control.address);
+            nodes::start_stand_ins(&lab, components, signpost, &from, &at)?;
+            None
         };
         let cluster = Self { lab, guest, state };
         cluster.lab.wait_until("every Node is registered", NODES, || {
@@ -107,23 +115,16 @@ impl Cluster {
             Some(guest) => guest::start_proxies(guest, &cluster.lab.name(), components)?,
             None => nodes::start_proxies(&cluster.lab, components, *mode)?,
         }
-        let file = state_file(&cluster.lab);
-        let text = serde_json::to_string(&cluster.state).expect("words and a path are JSON");
-        std::fs::write(&file, text).at(|| file.display().to_string())?;
         Ok(cluster)
     }
 
     /// Finds one that is up.
     pub fn attach(name: &LabName) -> Result<Self, Error> {
-        let missing = |_| Error::Missing(name.to_string());
         let lab = Lab::attach(name).map_err(|e| match e {
             signpost_lab::Error::Missing(name) => Error::Missing(name),
             other => other.into(),
         })?;
-        let file = state_file(&lab);
-        let text = std::fs::read_to_string(&file).map_err(missing)?;
-        let state: State = serde_json::from_str(&text)
-            .map_err(|e| Error::Data(format!("{}: {e}: end the cluster", file.display())))?;
+        let state = State::of(&lab)?;
         let guest = match state.mode {
             Mode::Ipvs => Some(Vm::attach(&state.guest)?),
             Mode::Nftables | Mode::Iptables | Mode::None => None,
@@ -133,14 +134,7 @@ impl Cluster {
 
     /// Ends it: every process, namespace and file.
     pub fn down(self) -> Result<(), Error> {
-        let name = self.lab.name();
-        if let Some(guest) = self.guest {
-            guest.end()?;
-            let directory = &self.state.guest;
-            std::fs::remove_dir_all(directory).at(|| directory.display().to_string())?;
-        }
-        signpost_lab::down(&name)?;
-        Ok(())
+        down(&self.lab.name()).map(|_| ())
     }
 
     /// Its namespaces on this machine: all, or in IPVS mode the control plane's.
@@ -163,25 +157,29 @@ impl Cluster {
         Files::of(&self.lab).kubeconfig("admin")
     }
 
-    /// The components that have a log, in order.
+    /// Who has a log: the components, and Pods of ours as `NODE/NAMESPACE_POD_CONTAINER`. In order.
     pub fn logs(&self) -> Result<Vec<String>, Error> {
-        let folder = Files::of(&self.lab).logs();
-        let entries = std::fs::read_dir(&folder).at(|| folder.display().to_string())?;
-        let outside = entries.flatten().filter_map(|e| e.file_name().into_string().ok());
-        let mut files: Vec<String> = outside.collect();
-        if let Some(guest) = &self.guest {
-            let listed = guest::output(guest, &["ls", &folder.display().to_string()]);
-            files.extend(listed.lines().map(str::to_owned));
+        let files = Files::of(&self.lab);
+        let mut names = logs_in(&files.logs());
+        for node in &self.state.topology.nodes {
+            let of_node = logs_in(&files.pod_logs(&node.name));
+            names.extend(of_node.iter().map(|log| format!("{}/{log}", node.name)));
         }
-        let names = files.iter().filter_map(|f| Some(f.strip_suffix(".log")?.to_owned()));
-        let mut names: Vec<String> = names.collect();
+        if let Some(guest) = &self.guest {
+            let listed = guest::output(guest, &["ls", &files.logs().display().to_string()]);
+            names.extend(listed.lines().filter_map(of_log));
+        }
         names.sort();
         Ok(names)
     }
 
-    /// What a component wrote.
-    pub fn log(&self, component: &str) -> Result<String, Error> {
-        let file = Files::of(&self.lab).log(component);
+    /// What one of them wrote.
+    pub fn log(&self, of: &str) -> Result<String, Error> {
+        let files = Files::of(&self.lab);
+        let file = match of.split_once('/') {
+            Some((node, pod)) => files.pod_logs(node).join(format!("{pod}.log")),
+            None => files.log(of),
+        };
         match &self.guest {
             Some(guest) if !file.exists() => {
                 Ok(guest::output(guest, &["cat", &file.display().to_string()]))
@@ -265,23 +263,61 @@ impl Cluster {
     }
 }
 
-/// Ends a cluster by its name, also what a crash left of it. True if there was anything.
-pub fn down(name: &LabName) -> Result<bool, Error> {
-    match Cluster::attach(name) {
-        Ok(cluster) => cluster.down().map(|()| true),
-        // What runs is in its namespaces, the guest too.
-        Err(_) => Ok(signpost_lab::down(name)?),
+/// The logs in a folder, if it is there.
+fn logs_in(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|e| of_log(e.file_name().to_str()?)).collect()
+}
+
+fn of_log(file: &str) -> Option<String> {
+    Some(file.strip_suffix(".log")?.to_owned())
+}
+
+impl State {
+    fn of(lab: &Lab) -> Result<Self, Error> {
+        let file = Self::file(lab);
+        let text = std::fs::read_to_string(&file).map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound => Error::Plain(lab.name().to_string()),
+            _ => Error::Io { what: file.display().to_string(), cause: e },
+        })?;
+        serde_json::from_str(&text)
+            .map_err(|e| Error::Data(format!("{}: {e}: end the cluster", file.display())))
+    }
+
+    fn save(&self, lab: &Lab) -> Result<(), Error> {
+        let files = Files::of(lab);
+        files.make()?;
+        let file = Self::file(lab);
+        let text = serde_json::to_string(self).expect("words and paths are JSON");
+        std::fs::write(&file, text).at(|| file.display().to_string())
+    }
+
+    fn file(lab: &Lab) -> PathBuf {
+        Files::of(lab).folder().join("state.json")
     }
 }
 
-fn state_file(lab: &Lab) -> PathBuf {
-    Files::of(lab).folder().join("state.json")
+/// Ends a cluster by its name, also what a crash left of it. True if there was anything.
+pub fn down(name: &LabName) -> Result<bool, Error> {
+    let guest = match Lab::attach(name).map_err(Error::from).and_then(|lab| State::of(&lab)) {
+        Ok(state) => Some(state.guest),
+        // Somebody's lab is not for us to end.
+        Err(plain @ Error::Plain(_)) => return Err(plain),
+        // What runs is in its namespaces, also when its files are not whole.
+        Err(_) => None,
+    };
+    let was = signpost_lab::down(name)?;
+    // The guest went with the namespace that it was in.
+    if let Some(directory) = guest.filter(|d| d.exists()) {
+        std::fs::remove_dir_all(&directory).at(|| directory.display().to_string())?;
+    }
+    Ok(was)
 }
 
-/// The directory goes; the log that tells why it failed stays.
-fn keep_log(name: &LabName, error: Error) -> Error {
+/// The directory goes; the log that tells why it failed stays, beside what is kept for clusters.
+fn keep_log(name: &LabName, image: &Path, error: Error) -> Error {
     let Error::Component { component, message, log } = error else { return error };
-    let kept = std::env::temp_dir().join(format!("signpost-cluster-{name}-{component}.log"));
+    let kept = image.with_file_name(format!("failed-{name}-{component}.log"));
     let log = if std::fs::copy(&log, &kept).is_ok() { kept } else { log };
     Error::Component { component, message, log }
 }

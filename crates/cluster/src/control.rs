@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -46,14 +47,24 @@ impl Files {
         self.0.join("logs")
     }
 
+    /// Where a node's stand-in keeps the output of Pods of ours.
+    pub(crate) fn pod_logs(&self, node: &str) -> PathBuf {
+        self.0.join(node).join("logs")
+    }
+
     pub(crate) fn log(&self, component: &str) -> PathBuf {
         self.logs().join(format!("{component}.log"))
     }
 
+    /// For nobody else to read or write, whatever the umask.
     pub(crate) fn make(&self) -> Result<(), Error> {
         for folder in ["pki", "logs", "etcd"] {
             let folder = self.0.join(folder);
-            std::fs::create_dir_all(&folder).at(|| folder.display().to_string())?;
+            std::fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(&folder)
+                .at(|| folder.display().to_string())?;
         }
         Ok(())
     }
@@ -67,7 +78,6 @@ pub(crate) fn start(
     nodes: &[String],
 ) -> Result<(), Error> {
     let files = Files::of(lab);
-    files.make()?;
     certify(components, &files, address, nodes)?;
     let ns = lab.namespace(topology::CONTROL)?;
     let (client, peer) = ("http://127.0.0.1:2379", "http://127.0.0.1:2380");

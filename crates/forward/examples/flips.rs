@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::gettid;
 use signpost_forward::{Forward, Options, Outcome, Protection};
-use signpost_plan::{Backend, Entry, Outsiders, Protocol, Scope, ServiceKey, Table};
+use signpost_plan::{Asked, Backend, Entry, Frontend, Protocol, Scope, ServiceKey, Table};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -164,19 +164,15 @@ fn ip(arguments: &str) -> Result<(), Failure> {
 fn table(pods: &[&str]) -> Table {
     let backend =
         |pod: &&str| Some(Backend { address: pod.parse().ok()?, port: 8080, local: true });
-    let entry = Entry {
-        address: VIP.parse().expect("an address"),
-        protocol: Protocol::Tcp,
-        port: 80,
-        cluster: pods.iter().filter_map(backend).collect(),
-        outsiders: Outsiders::AsCluster,
-    };
+    let asked = Asked::Vip(VIP.parse().expect("an address"));
+    let frontend = Frontend { asked, protocol: Protocol::Tcp, port: 80 };
+    let entry = Entry::for_everybody(frontend, pods.iter().filter_map(backend).collect());
     let service = ServiceKey { namespace: "default".into(), name: "flips".into() };
     Table { service, entries: vec![entry] }
 }
 
 fn outside() -> Scope {
-    Scope { uplinks: vec!["client".into()], pod_cidrs: Vec::new() }
+    Scope { uplinks: vec!["client".into()], ..Scope::default() }
 }
 
 /// How many transactions it took.

@@ -14,7 +14,7 @@ use nix::sched::{CloneFlags, unshare};
 use signpost_forward::{Forward, Kernel, Options, Paper, TABLE, TableOwner};
 use signpost_netlink::nf_tables::{Monitor, Session};
 use signpost_nft::{Change, Family, display::ruleset};
-use signpost_plan::{Backend, Entry, Outsiders, Protocol, Scope, ServiceKey, Table};
+use signpost_plan::{Asked, Backend, Entry, Frontend, Protocol, Scope, ServiceKey, Table};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -83,7 +83,7 @@ fn main() -> Result<(), Failure> {
         let one = elements.get(set).and_then(|all| all.last()).ok_or("no element")?.clone();
         session.commit(Family::Ip, TABLE, &[Change::DeleteElements(set.into(), vec![one])])?;
         repairs.push(timed(|| {
-            let damage = restarted.foreign(&monitor.drain()?);
+            let damage = restarted.foreign(signpost_plan::Family::V4, &monitor.drain()?);
             settled(restarted.repair(&damage))
         })?);
         if session.read(Family::Ip, TABLE)?.ok_or("no table")?.1 != elements {
@@ -115,20 +115,20 @@ fn table(number: u32, endpoints: u32) -> Table {
         port: 8080,
         local: n == 0,
     };
-    let entry = Entry {
-        address: Ipv4Addr::from(0x0a60_0000 + number).into(),
-        protocol: Protocol::Tcp,
-        port: 80,
-        cluster: (0..endpoints).map(backend).collect(),
-        outsiders: Outsiders::AsCluster,
-    };
+    let asked = Asked::Vip(Ipv4Addr::from(0x0a60_0000 + number).into());
+    let frontend = Frontend { asked, protocol: Protocol::Tcp, port: 80 };
+    let entry = Entry::for_everybody(frontend, (0..endpoints).map(backend).collect());
     let name = format!("service-{number}").into();
     Table { service: ServiceKey { namespace: "default".into(), name }, entries: vec![entry] }
 }
 
 fn scope() -> Scope {
     let pods = "10.128.0.0/9".parse();
-    Scope { uplinks: vec!["eth0".into()], pod_cidrs: pods.into_iter().collect() }
+    Scope {
+        uplinks: vec!["eth0".into()],
+        pod_cidrs: pods.into_iter().collect(),
+        ..Scope::default()
+    }
 }
 
 /// The same rules in nft's syntax.

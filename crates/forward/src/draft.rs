@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use signpost_nft::Change;
 use signpost_plan::{Protocol, Scope, ServiceKey};
 
-use crate::diff::{Member, Op, diff_lane, gone, members};
+use crate::chain::Chain;
+use crate::diff::{Member, Op, diff_front, gone, member_ops, members, unlearned};
 use crate::element::changes;
 use crate::found::Found;
 use crate::ladder::Ladder;
 use crate::part::{Endpoint, Slots};
 use crate::plane::{Plane, scope_members};
-use crate::{Frontend, Lane, Part, Target};
+use crate::{Frontend, Part, Turn};
 
 /// So many chains that nothing leads to are kept, for the next Service of that size; more of them
 /// go. A chain takes about 1 KB of kernel memory.
@@ -29,10 +30,12 @@ pub(crate) struct Draft {
     pub(crate) services: Vec<(ServiceKey, Option<Box<[Frontend]>>)>,
     /// New counts.
     pub(crate) members: BTreeMap<Member, u32>,
-    pub(crate) picks: BTreeMap<(Lane, u32), u32>,
+    pub(crate) chains: BTreeMap<Chain, u32>,
     pub(crate) scope: BTreeSet<Member>,
     /// Endpoints of UDP frontends that went away.
     pub(crate) gone: Vec<(Frontend, Endpoint)>,
+    /// What clients must not be led back to.
+    pub(crate) unlearned: BTreeSet<(Frontend, Endpoint)>,
 }
 
 /// Changes, and for which of the wanted Services each is made.
@@ -66,20 +69,18 @@ impl Plane {
             fronts: Vec::with_capacity(touched.len()),
             services: wanted.iter().map(|want| self.claim(want)).collect(),
             members: BTreeMap::new(),
-            picks: self.picks.clone(),
+            chains: self.chains.clone(),
             scope: scope_members(self.layout, scope),
             gone: Vec::new(),
+            unlearned: BTreeSet::new(),
         };
         let mut edits = Edits::default();
         for (frontend, touch) in &touched {
-            let have = self.ladders(frontend, found);
-            let placed = touch.slots.map(|slots| slots.placed_on(&have[0], &have[1]));
+            let have = self.ladder(frontend, found);
+            let placed = touch.slots.map(|slots| slots.placed_on(&have));
             edits.front(Some(touch.wanted), *frontend, &have, placed.as_ref());
             draft.count(self, frontend, placed.as_ref());
-            if frontend.protocol == Protocol::Udp {
-                let gone = gone([&have[0], &have[1]], placed.as_ref());
-                draft.gone.extend(gone.into_iter().map(|endpoint| (*frontend, endpoint)));
-            }
+            draft.forget(frontend, &have, placed.as_ref());
             draft.fronts.push((*frontend, placed));
         }
         match found {
@@ -106,7 +107,7 @@ impl Plane {
         let mut refused = BTreeSet::new();
         for (index, (_, part)) in wanted.iter().enumerate() {
             let fronts = part.iter().flat_map(|part| &part.fronts);
-            for (frontend, slots) in fronts.filter(|(f, _)| self.layout.holds(f.address)) {
+            for (frontend, slots) in fronts.filter(|(f, _)| f.family() == self.layout.family) {
                 let taken = match touched.get(frontend) {
                     Some(touch) => touch.slots.is_some(),
                     None => self.fronts.contains_key(frontend),
@@ -124,17 +125,17 @@ impl Plane {
     fn claim(&self, (service, part): &Want) -> (ServiceKey, Option<Box<[Frontend]>>) {
         let fronts = part.as_ref().map(|part| {
             let fronts = part.fronts.iter().map(|(frontend, _)| *frontend);
-            fronts.filter(|frontend| self.layout.holds(frontend.address)).collect()
+            fronts.filter(|frontend| frontend.family() == self.layout.family).collect()
         });
         (service.clone(), fronts)
     }
 
     /// What the kernel has under a frontend.
-    fn ladders(&self, frontend: &Frontend, found: Option<&Found>) -> [Ladder; 2] {
+    fn ladder(&self, frontend: &Frontend, found: Option<&Found>) -> Ladder {
         match (found, self.fronts.get(frontend)) {
-            (Some(found), _) => Lane::ALL.map(|lane| found.ladder(*frontend, lane)),
-            (None, Some(slots)) => Lane::ALL.map(|lane| Ladder::of(slots, lane)),
-            (None, None) => Default::default(),
+            (Some(found), _) => found.ladder(frontend),
+            (None, Some(slots)) => Ladder::of(frontend, slots),
+            (None, None) => Ladder::default(),
         }
     }
 
@@ -148,19 +149,13 @@ impl Plane {
     ) {
         for (frontend, slots) in &self.fronts {
             if !touched.contains_key(frontend) {
-                let have = self.ladders(frontend, Some(found));
-                edits.front(None, *frontend, &have, Some(slots));
+                edits.front(None, *frontend, &found.ladder(frontend), Some(slots));
             }
         }
         let strange = |f: &Frontend| !touched.contains_key(f) && !self.fronts.contains_key(f);
-        let frontends: BTreeSet<_> = found.ladders.keys().map(|(f, _)| *f).collect();
-        for frontend in frontends.into_iter().filter(strange) {
-            let have = self.ladders(&frontend, Some(found));
-            edits.front(None, frontend, &have, None);
-            if frontend.protocol == Protocol::Udp {
-                let gone = gone([&have[0], &have[1]], None);
-                draft.gone.extend(gone.into_iter().map(|endpoint| (frontend, endpoint)));
-            }
+        for (frontend, have) in found.ladders.iter().filter(|(f, _)| strange(f)) {
+            edits.front(None, *frontend, have, None);
+            draft.forget(frontend, have, None);
         }
     }
 }
@@ -183,13 +178,11 @@ impl Edits {
         &mut self,
         origin: Option<usize>,
         frontend: Frontend,
-        have: &[Ladder; 2],
+        have: &Ladder,
         want: Option<&Slots>,
     ) {
         let mut ops = [Vec::new(), Vec::new()];
-        for (lane, have) in Lane::ALL.into_iter().zip(have) {
-            diff_lane(frontend, lane, have, want, &mut ops);
-        }
+        diff_front(frontend, have, want, &mut ops);
         for (transaction, ops) in self.0.iter_mut().zip(&ops) {
             transaction.extend(origin, changes(ops));
         }
@@ -212,26 +205,31 @@ impl Draft {
                 let count = self.members.entry(member).or_insert_with(now);
                 *count = count.saturating_add_signed(step);
             }
-            for lane in Lane::ALL {
-                if let Some(Target::Pick(size)) = slots.target(lane) {
-                    let count = self.picks.entry((lane, size)).or_default();
-                    *count = count.saturating_add_signed(step);
-                }
+            let targets = Turn::ALL.into_iter().filter_map(|turn| slots.target(frontend, turn));
+            for chain in targets.filter_map(|target| target.chain()) {
+                let count = self.chains.entry(chain).or_default();
+                *count = count.saturating_add_signed(step);
             }
         }
     }
 
+    /// Notes which connections and clients must be led elsewhere.
+    fn forget(&mut self, frontend: &Frontend, have: &Ladder, want: Option<&Slots>) {
+        if frontend.protocol == Protocol::Udp {
+            let gone = gone(have, want);
+            self.gone.extend(gone.into_iter().map(|endpoint| (*frontend, endpoint)));
+        }
+        let unlearned = unlearned(frontend, have, want);
+        self.unlearned.extend(unlearned.into_iter().map(|endpoint| (*frontend, endpoint)));
+    }
+
     /// The changes where the kernel has what it acknowledged.
     fn change(&mut self, plane: &Plane, edits: Edits) {
-        let mut ops = [Vec::new(), Vec::new()];
-        for (member, after) in &self.members {
-            match (plane.members.contains_key(member), *after > 0) {
-                (false, true) => ops[0].push(Op::Join(*member)),
-                (true, false) => ops[1].push(Op::Leave(*member)),
-                (false, false) | (true, true) => {}
-            }
-        }
-        let there = plane.picks.keys().copied().collect();
+        let there = |member: &Member| plane.members.contains_key(member);
+        let come = self.members.iter().filter(|(m, n)| **n > 0 && !there(m)).map(|(m, _)| m);
+        let go = self.members.iter().filter(|(m, n)| **n == 0 && there(m)).map(|(m, _)| m);
+        let ops = member_ops(come, go);
+        let there = plane.chains.keys().copied().collect();
         self.assemble(plane, [Vec::new(), Vec::new()], edits, ops, &plane.scope, &there);
     }
 
@@ -243,16 +241,13 @@ impl Draft {
         let want: BTreeSet<Member> = counted.collect();
         let (scope, have): (BTreeSet<_>, BTreeSet<_>) =
             found.members.iter().copied().partition(Member::is_of_scope);
-        let ops = [
-            want.difference(&have).copied().map(Op::Join).collect(),
-            have.difference(&want).copied().map(Op::Leave).collect(),
-        ];
-        for pick in &found.picks {
-            self.picks.entry(*pick).or_default();
+        let ops = member_ops(want.difference(&have), have.difference(&want));
+        for chain in &found.chains {
+            self.chains.entry(*chain).or_default();
         }
         let [before, after] = found.skeleton.clone();
         let before = before.into_iter().chain(found.strays.iter().cloned()).collect();
-        self.assemble(plane, [before, after], edits, ops, &scope, &found.picks);
+        self.assemble(plane, [before, after], edits, ops, &scope, &found.chains);
     }
 
     fn assemble(
@@ -262,13 +257,13 @@ impl Draft {
         edits: Edits,
         ops: [Vec<Op>; 2],
         scope: &BTreeSet<Member>,
-        there: &BTreeSet<(Lane, u32)>,
+        there: &BTreeSet<Chain>,
     ) {
         let [first, later] = &mut self.transactions;
         let ([before, after], Edits([made, removed]), [join, leave]) = (skeleton, edits, ops);
         first.extend(None, before);
-        for (lane, count) in self.picks.keys().filter(|pick| !there.contains(pick)) {
-            let chain = plane.layout.pick(*lane, *count);
+        for chain in self.chains.keys().filter(|chain| !there.contains(chain)) {
+            let chain = plane.layout.shared(*chain);
             first.extend(None, [Change::AddChain(chain.name.clone(), None)]);
             let rules = chain.rules.into_iter();
             first.extend(None, rules.map(|rule| Change::AddRule(chain.name.clone(), rule)));
@@ -281,12 +276,12 @@ impl Draft {
         first.append(made);
         later.append(removed);
         later.extend(None, changes(&leave));
-        let spare: Vec<_> = self.picks.iter().filter(|(_, n)| **n == 0).map(|p| *p.0).collect();
+        let spare: Vec<_> = self.chains.iter().filter(|(_, n)| **n == 0).map(|c| *c.0).collect();
         if spare.len() > SPARE_CHAINS {
-            for (lane, count) in spare {
-                let name = lane.chain(count);
+            for chain in spare {
+                let name = chain.name();
                 later.extend(None, [Change::FlushChain(name.clone()), Change::DeleteChain(name)]);
-                self.picks.remove(&(lane, count));
+                self.chains.remove(&chain);
             }
         }
         later.extend(None, after);
@@ -303,14 +298,5 @@ impl Transaction {
     fn append(&mut self, mut other: Transaction) {
         self.changes.append(&mut other.changes);
         self.origins.append(&mut other.origins);
-    }
-}
-
-impl Member {
-    const fn is_of_scope(&self) -> bool {
-        match self {
-            Self::Pods(_) | Self::Uplink(_) => true,
-            Self::Vip(_) | Self::Hairpin(_) | Self::LocalPod(_) => false,
-        }
     }
 }

@@ -6,11 +6,14 @@ use ipnet::IpNet;
 use signpost_nft::{Bytes, Change, Element, Part, Type, Value, Verdict};
 use signpost_plan::Protocol;
 
+use crate::chain::Chain;
 use crate::diff::{Member, Op};
 use crate::ladder::Seen;
-use crate::layout::{HAIRPIN, LOCAL_PODS, PODS, UPLINKS, VIPS};
-use crate::part::Endpoint;
-use crate::{Frontend, Lane, Target};
+use crate::layout::{
+    ALLOWED, CLOSED, HAIRPIN, LOCAL_PODS, NODE_NETS, NODE_PORTS, PODS, UPLINKS, VIPS,
+};
+use crate::part::{Endpoint, Place};
+use crate::{Frontend, Target, Turn};
 
 /// The operations as changes of one transaction, a set at a time, what goes before what comes: a
 /// replaced element must be gone before its successor is made.
@@ -40,13 +43,13 @@ struct Edits {
 impl Edits {
     fn push(&mut self, op: &Op) {
         match op {
-            Op::Point { lane, frontend, replaces, target } => {
+            Op::Point { turn: _, frontend, replaces, target } => {
                 let key = Bytes::new(&frontend.parts());
                 if *replaces {
                     self.deleted.push(bare(key));
                 }
                 self.added.extend(target.map(|target| {
-                    let value = verdict_value(*lane, target);
+                    let value = verdict_value(target);
                     Element { key, interval_end: false, value }
                 }));
             }
@@ -69,18 +72,40 @@ impl Edits {
 
 fn set_of(op: &Op) -> &'static str {
     match op {
-        Op::Point { lane, .. } => lane.verdicts(),
+        Op::Point { turn, .. } => turn.verdicts(),
         Op::Fill { lane, .. } => lane.endpoints(),
         Op::Join(member) | Op::Leave(member) => member.set(),
     }
 }
 
 /// Of a frontend.
-pub(crate) fn verdict_value(lane: Lane, target: Target) -> Value {
+pub(crate) fn verdict_value(target: Target) -> Value {
     Value::Verdict(match target {
-        Target::Pick(count) => Verdict::Goto(lane.chain(count)),
+        Target::Pick(pick) => Verdict::Goto(Chain::Pick(pick).name()),
         Target::Drop => Verdict::Drop,
+        // The packet goes on, untranslated, to where it is refused.
+        Target::Refuse => Verdict::Accept,
+        Target::Learn(timeout_s) => Verdict::Jump(Chain::Learn(timeout_s).name()),
     })
+}
+
+fn target(turn: Turn, verdict: &Verdict) -> Option<Target> {
+    match (turn, verdict) {
+        (Turn::Learn, Verdict::Jump(chain)) => match Chain::named(chain)? {
+            Chain::Learn(timeout_s) => Some(Target::Learn(timeout_s)),
+            Chain::Pick(_) => None,
+        },
+        (Turn::Learn, _) => None,
+        (Turn::Everybody | Turn::Outsiders | Turn::Processes, Verdict::Goto(chain)) => {
+            match Chain::named(chain)? {
+                Chain::Pick(pick) => Some(Target::Pick(pick)),
+                Chain::Learn(_) => None,
+            }
+        }
+        (Turn::Everybody | Turn::Outsiders | Turn::Processes, Verdict::Drop) => Some(Target::Drop),
+        (Turn::Outsiders | Turn::Processes, Verdict::Accept) => Some(Target::Refuse),
+        (Turn::Everybody | Turn::Outsiders | Turn::Processes, _) => None,
+    }
 }
 
 /// Of an index.
@@ -94,25 +119,36 @@ fn bare(key: Bytes) -> Element {
 
 impl Frontend {
     fn parts(&self) -> [Part; 3] {
-        [self.address.into(), Part::Proto(self.protocol.number()), Part::Port(self.port)]
+        let address = match self.place {
+            Place::Address(address) => address,
+            Place::Node(family) => family.unspecified(),
+        };
+        [address.into(), Part::Proto(self.protocol.number()), Part::Port(self.port)]
     }
 
-    fn from_parts(address: Part, protocol: Part, port: Part) -> Option<Self> {
+    pub(crate) fn from_parts(address: Part, protocol: Part, port: Part) -> Option<Self> {
         let Part::Port(port) = port else { return None };
-        let Part::Proto(number) = protocol else { return None };
-        let all = [Protocol::Tcp, Protocol::Udp, Protocol::Sctp];
-        let protocol = all.into_iter().find(|p| p.number() == number)?;
-        Some(Self { address: ip(address)?, protocol, port })
+        let place = Place::of(ip(address)?);
+        Some(Self { place, protocol: read_protocol(protocol)?, port })
     }
+}
+
+fn read_protocol(part: Part) -> Option<Protocol> {
+    let Part::Proto(number) = part else { return None };
+    [Protocol::Tcp, Protocol::Udp, Protocol::Sctp].into_iter().find(|p| p.number() == number)
 }
 
 impl Member {
     pub(crate) const fn set(&self) -> &'static str {
         match self {
             Self::Vip(_) => VIPS,
+            Self::NodePort(..) => NODE_PORTS,
+            Self::Closed(_) => CLOSED,
+            Self::Allowed(..) => ALLOWED,
             Self::Hairpin(_) => HAIRPIN,
             Self::LocalPod(_) => LOCAL_PODS,
             Self::Pods(_) => PODS,
+            Self::NodeNet(_) => NODE_NETS,
             Self::Uplink(_) => UPLINKS,
         }
     }
@@ -123,8 +159,19 @@ impl Member {
             Self::Vip(address) | Self::LocalPod(address) => {
                 vec![bare(Bytes::new(&[address.into()]))]
             }
+            Self::NodePort(protocol, port) => {
+                let parts = [Part::Proto(protocol.number()), Part::Port(port)];
+                vec![bare(Bytes::new(&parts))]
+            }
+            Self::Closed(frontend) => vec![bare(Bytes::new(&frontend.parts()))],
+            Self::Allowed(frontend, net) => {
+                let [address, protocol, port] = frontend.parts();
+                let key = |source: IpAddr| Bytes::new(&[address, protocol, port, source.into()]);
+                let value = Value::Last(key(net.broadcast()));
+                vec![Element { value, ..bare(key(net.network())) }]
+            }
             Self::Hairpin(pod) => vec![bare(Bytes::new(&[pod.into(), pod.into()]))],
-            Self::Pods(range) => {
+            Self::Pods(range) | Self::NodeNet(range) => {
                 let first = bare(Bytes::new(&[range.network().into()]));
                 let end = after(range.broadcast())
                     .map(|end| Element { interval_end: true, ..bare(Bytes::new(&[end.into()])) });
@@ -174,18 +221,15 @@ fn prefix(first: IpAddr, end: Option<IpAddr>) -> Option<IpNet> {
 
 /// A verdict map's element.
 pub(crate) fn read_verdict(
-    lane: Lane,
+    turn: Turn,
     address: Type,
     element: &Element,
-) -> Option<(Frontend, Seen)> {
+) -> Option<(Frontend, Seen<Target>)> {
     let types = [address, Type::InetProto, Type::InetService];
     let [address, protocol, port] = element.key.parts(&types)?[..] else { return None };
     let seen = match &element.value {
-        Value::Verdict(Verdict::Drop) if lane == Lane::Local => Seen::Ours(Target::Drop),
-        Value::Verdict(Verdict::Goto(chain)) => {
-            lane.count_of(chain).map_or(Seen::Foreign, |count| Seen::Ours(Target::Pick(count)))
-        }
-        Value::Verdict(_) | Value::Data(_) | Value::None => Seen::Foreign,
+        Value::Verdict(verdict) => target(turn, verdict).map_or(Seen::Foreign, Seen::Ours),
+        Value::Data(_) | Value::None | Value::Last(_) => Seen::Foreign,
     };
     Some((Frontend::from_parts(address, protocol, port)?, seen))
 }
@@ -201,12 +245,12 @@ pub(crate) fn read_endpoint(
     };
     let seen = match &element.value {
         Value::Data(data) => read_data(address, data).map_or(Seen::Foreign, Seen::Ours),
-        Value::Verdict(_) | Value::None => Seen::Foreign,
+        Value::Verdict(_) | Value::None | Value::Last(_) => Seen::Foreign,
     };
     Some((Frontend::from_parts(to, protocol, port)?, index, seen))
 }
 
-/// An element of a shared set but `pods`.
+/// An element of a shared set but those of ranges of addresses.
 pub(crate) fn read_member(set: &str, address: Type, element: &Element) -> Option<Member> {
     let single = |kind| match element.key.parts(&[kind])?[..] {
         [part] => Some(part),
@@ -214,6 +258,16 @@ pub(crate) fn read_member(set: &str, address: Type, element: &Element) -> Option
     };
     match set {
         VIPS => Some(Member::Vip(ip(single(address)?)?)),
+        NODE_PORTS => match element.key.parts(&[Type::InetProto, Type::InetService])?[..] {
+            [protocol, Part::Port(port)] => Some(Member::NodePort(read_protocol(protocol)?, port)),
+            _ => None,
+        },
+        CLOSED => {
+            let types = [address, Type::InetProto, Type::InetService];
+            let [to, protocol, port] = element.key.parts(&types)?[..] else { return None };
+            Some(Member::Closed(Frontend::from_parts(to, protocol, port)?))
+        }
+        ALLOWED => read_allowed(address, element),
         LOCAL_PODS => Some(Member::LocalPod(ip(single(address)?)?)),
         HAIRPIN => match element.key.parts(&[address, address])?[..] {
             [from, to] if from == to => Some(Member::Hairpin(ip(from)?)),
@@ -229,6 +283,17 @@ pub(crate) fn read_member(set: &str, address: Type, element: &Element) -> Option
     }
 }
 
+fn read_allowed(address: Type, element: &Element) -> Option<Member> {
+    let types = [address, Type::InetProto, Type::InetService, address];
+    let Value::Last(last) = &element.value else { return None };
+    let first = element.key.parts(&types)?;
+    let last = last.parts(&types)?;
+    let ([to, protocol, port, from], [.., end]) = (&first[..], &last[..]) else { return None };
+    let net = prefix(ip(*from)?, after(ip(*end)?))?;
+    (first[..3] == last[..3]).then_some(())?;
+    Some(Member::Allowed(Frontend::from_parts(*to, *protocol, *port)?, net))
+}
+
 fn read_data(address: Type, data: &Bytes) -> Option<Endpoint> {
     match data.parts(&[address, Type::InetService])?[..] {
         [address, Part::Port(port)] => Some((ip(address)?, port)),
@@ -236,7 +301,7 @@ fn read_data(address: Type, data: &Bytes) -> Option<Endpoint> {
     }
 }
 
-fn ip(part: Part) -> Option<IpAddr> {
+pub(crate) fn ip(part: Part) -> Option<IpAddr> {
     match part {
         Part::Ipv4(v4) => Some(v4.into()),
         Part::Ipv6(v6) => Some(v6.into()),

@@ -5,11 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use signpost_netlink::nf_tables::Elements;
 use signpost_nft::{Change, Element, Rule, Table, Type};
 
+use crate::chain::Chain;
 use crate::diff::Member;
 use crate::element::{ranges, read_endpoint, read_member, read_verdict};
 use crate::ladder::Ladder;
-use crate::layout::{HAIRPIN, LOCAL_PODS, Layout, PODS, UPLINKS, VIPS};
-use crate::{Frontend, Lane};
+use crate::layout::{
+    ALLOWED, CLOSED, HAIRPIN, LOCAL_PODS, Layout, NODE_NETS, NODE_PORTS, PODS, UPLINKS, VIPS,
+};
+use crate::{Frontend, Lane, Turn};
 
 /// What the kernel holds of our table.
 #[derive(Debug)]
@@ -17,10 +20,10 @@ pub(crate) struct Found {
     pub(crate) standing: Standing,
     /// What it takes to make sets and chains as they should be, before and after the elements.
     pub(crate) skeleton: [Vec<Change>; 2],
-    pub(crate) ladders: BTreeMap<(Frontend, Lane), Ladder>,
+    pub(crate) ladders: BTreeMap<Frontend, Ladder>,
     pub(crate) members: BTreeSet<Member>,
-    /// Chains that pick endpoints.
-    pub(crate) picks: BTreeSet<(Lane, u32)>,
+    /// Chains that frontends share.
+    pub(crate) chains: BTreeSet<Chain>,
     /// Elements that we never write.
     pub(crate) strays: Vec<Change>,
 }
@@ -71,13 +74,13 @@ impl Found {
             skeleton: Default::default(),
             ladders: BTreeMap::new(),
             members: BTreeSet::new(),
-            picks: BTreeSet::new(),
+            chains: BTreeSet::new(),
             strays: Vec::new(),
         }
     }
 
-    pub(crate) fn ladder(&self, frontend: Frontend, lane: Lane) -> Ladder {
-        self.ladders.get(&(frontend, lane)).cloned().unwrap_or_default()
+    pub(crate) fn ladder(&self, frontend: &Frontend) -> Ladder {
+        self.ladders.get(frontend).cloned().unwrap_or_default()
     }
 
     /// False: a set or a hook differs, which can't be changed once made.
@@ -109,14 +112,13 @@ impl Found {
             if known.contains(name) {
                 continue;
             }
-            let pick = Lane::ALL.into_iter().find_map(|lane| Some((lane, lane.count_of(name)?)));
-            match pick {
-                Some((lane, count)) if chain.base.is_none() => {
-                    let wanted = layout.pick(lane, count).rules;
+            match Chain::named(name) {
+                Some(shared) if chain.base.is_none() => {
+                    let wanted = layout.shared(shared).rules;
                     if chain.rules != wanted {
                         self.refill(name, wanted);
                     }
-                    self.picks.insert((lane, count));
+                    self.chains.insert(shared);
                 }
                 Some(_) => return false,
                 None => {
@@ -138,9 +140,14 @@ impl Found {
     }
 
     fn read_set(&mut self, address: Type, set: &str, elements: &[Element]) {
-        if set == PODS {
+        let of_ranges: Option<fn(_) -> _> = match set {
+            PODS => Some(Member::Pods),
+            NODE_NETS => Some(Member::NodeNet),
+            _ => None,
+        };
+        if let Some(member) = of_ranges {
             match ranges(address, elements) {
-                Some(ranges) => self.members.extend(ranges.into_iter().map(Member::Pods)),
+                Some(ranges) => self.members.extend(ranges.into_iter().map(member)),
                 None => self.strays.push(Change::FlushSet(set.into())),
             }
             return;
@@ -158,24 +165,20 @@ impl Found {
 
     /// False: we never write such an element.
     fn read_element(&mut self, address: Type, set: &str, element: &Element) -> bool {
-        for lane in Lane::ALL {
-            if set == lane.verdicts() {
-                let Some((frontend, seen)) = read_verdict(lane, address, element) else {
-                    return false;
-                };
-                self.ladders.entry((frontend, lane)).or_default().verdict = seen;
-                return true;
-            }
-            if set == lane.endpoints() {
-                let Some((frontend, index, seen)) = read_endpoint(address, element) else {
-                    return false;
-                };
-                let ladder = self.ladders.entry((frontend, lane)).or_default();
-                ladder.slots.insert(index, seen);
-                return true;
-            }
+        if let Some(turn) = Turn::ALL.into_iter().find(|turn| set == turn.verdicts()) {
+            let Some((frontend, seen)) = read_verdict(turn, address, element) else { return false };
+            self.ladders.entry(frontend).or_default().verdicts[turn as usize] = seen;
+            return true;
         }
-        if [VIPS, HAIRPIN, LOCAL_PODS, UPLINKS].contains(&set) {
+        if let Some(lane) = Lane::ALL.into_iter().find(|lane| set == lane.endpoints()) {
+            let Some((frontend, index, seen)) = read_endpoint(address, element) else {
+                return false;
+            };
+            self.ladders.entry(frontend).or_default().rungs[lane as usize].insert(index, seen);
+            return true;
+        }
+        let shared = [VIPS, NODE_PORTS, CLOSED, ALLOWED, HAIRPIN, LOCAL_PODS, UPLINKS];
+        if shared.contains(&set) {
             let member = read_member(set, address, element);
             self.members.extend(member);
             return member.is_some();

@@ -2,7 +2,7 @@
 
 use signpost_netlink::ReadError;
 use signpost_netlink::nf_tables::{CommitError, Elements, Session};
-use signpost_nft::{Change, Family, Table};
+use signpost_nft::{Change, Element, Family, Table};
 
 /// What changes tables and reads them. [`Session`] is the one for real; tests have their own.
 pub trait Kernel {
@@ -17,6 +17,14 @@ pub trait Kernel {
     /// Reads a table with the elements of its sets; `None`: there is none.
     fn read(&mut self, family: Family, table: &str)
     -> Result<Option<(Table, Elements)>, ReadError>;
+
+    /// What a set of it has learned from packets.
+    fn learned(
+        &mut self,
+        family: Family,
+        table: &str,
+        set: &str,
+    ) -> Result<Vec<Element>, ReadError>;
 }
 
 impl Kernel for Session {
@@ -35,5 +43,14 @@ impl Kernel for Session {
         table: &str,
     ) -> Result<Option<(Table, Elements)>, ReadError> {
         Session::read(self, family, table)
+    }
+
+    fn learned(
+        &mut self,
+        family: Family,
+        table: &str,
+        set: &str,
+    ) -> Result<Vec<Element>, ReadError> {
+        Session::learned(self, family, table, set)
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! The first three are pure. Applying twice changes nothing; a refused change isolates its Service.
 
+mod chain;
 mod cleanup;
 mod diff;
 mod draft;
@@ -13,12 +14,18 @@ mod found;
 mod kernel;
 mod ladder;
 mod layout;
+mod learned;
 mod mend;
 mod paper;
 mod part;
+mod picks;
 mod plane;
 mod probe;
+mod rules;
+mod side;
+mod sticky;
 
+pub use chain::{By, Chain, Choice, Pick};
 pub use cleanup::cleanup;
 pub use diff::{Member, Op, diff};
 pub use error::Error;
@@ -27,5 +34,5 @@ pub use forward::{Forward, Options, Outcome, Protection, TableOwner};
 pub use kernel::Kernel;
 pub use layout::TABLE;
 pub use paper::Paper;
-pub use part::{Endpoint, Frontend, Lane, Part, Slots, Target, render};
+pub use part::{Endpoint, Frontend, Lane, Part, Place, Slots, Target, Turn, render};
 pub use probe::probe;

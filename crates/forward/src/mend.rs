@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use signpost_netlink::nf_tables::{ChangeKind, Event};
 use signpost_nft::{Bytes, Change, Element, Value};
 
-use crate::Lane;
 use crate::element::{endpoint_value, read_endpoint, read_member, read_verdict, verdict_value};
+use crate::layout::LEARNED;
 use crate::part::endpoint;
 use crate::plane::Plane;
+use crate::{Lane, Turn};
 
 /// Somebody rewrites whole sets.
 const MANY: usize = 4096;
@@ -43,6 +44,9 @@ impl Edits {
                 }
                 Event::Change { .. } | Event::Generation { .. } | Event::Overrun => continue,
             };
+            if &**set == LEARNED {
+                continue;
+            }
             let keys = elements.iter().map(|element| (set.clone(), element.key));
             self.0.extend(keys.map(|key| (key, is_there)));
         }
@@ -67,16 +71,14 @@ impl Edits {
 /// What should be under a key.
 fn wanted(plane: &Plane, set: &str, element: &Element) -> Option<Value> {
     let address = plane.layout.address();
-    for lane in Lane::ALL {
-        if set == lane.verdicts() {
-            let (frontend, _) = read_verdict(lane, address, element)?;
-            return Some(verdict_value(lane, plane.fronts.get(&frontend)?.target(lane)?));
-        }
-        if set == lane.endpoints() {
-            let (frontend, index, _) = read_endpoint(address, element)?;
-            let backends = plane.fronts.get(&frontend)?.lane(lane)?;
-            return Some(endpoint_value(endpoint(backends.get(index as usize)?)));
-        }
+    if let Some(turn) = Turn::ALL.into_iter().find(|turn| set == turn.verdicts()) {
+        let (frontend, _) = read_verdict(turn, address, element)?;
+        return plane.fronts.get(&frontend)?.target(&frontend, turn).map(verdict_value);
+    }
+    if let Some(lane) = Lane::ALL.into_iter().find(|lane| set == lane.endpoints()) {
+        let (frontend, index, _) = read_endpoint(address, element)?;
+        let rungs = plane.fronts.get(&frontend)?.rungs(lane);
+        return Some(endpoint_value(endpoint(rungs.get(index as usize)?)));
     }
     let member = read_member(set, address, element)?;
     let is_wanted = plane.members.contains_key(&member) || plane.scope.contains(&member);

@@ -7,11 +7,14 @@ use signpost_netlink::nf_tables::{CommitError, Elements, Refusal};
 use signpost_nft::{Bytes, Chain, Change, Element, Family, SetValue, Table, Value};
 
 use crate::kernel::Kernel;
+use crate::layout::LEARNED;
 
-/// Holds one table, and takes and refuses changes to it as the kernel does.
+/// Holds one table a family, and takes and refuses changes to them as the kernel does.
 #[derive(Clone, Debug, Default)]
 pub struct Paper {
-    sheet: Option<Sheet>,
+    sheets: BTreeMap<Family, Sheet>,
+    /// What the tables have learned from packets, by family.
+    pub learned: BTreeMap<Family, Vec<Element>>,
     /// How many transactions it took.
     pub generation: u32,
 }
@@ -24,8 +27,8 @@ struct Sheet {
 
 impl Paper {
     /// The table with its elements; `None`: there is none.
-    pub fn contents(&self) -> Option<(Table, Elements)> {
-        let sheet = self.sheet.as_ref()?;
+    pub fn contents(&self, family: Family) -> Option<(Table, Elements)> {
+        let sheet = self.sheets.get(&family)?;
         let element = |((key, is_start), value): (&(Bytes, bool), &Value)| Element {
             key: *key,
             interval_end: !is_start,
@@ -44,20 +47,42 @@ impl Kernel for Paper {
         table: &str,
         changes: &[Change],
     ) -> Result<(), CommitError> {
-        let mut sheet = self.sheet.clone();
+        let mut sheet = self.sheets.get(&family).cloned();
+        let mut learned = self.learned.clone();
         for (index, change) in changes.iter().enumerate() {
-            take(&mut sheet, family, table, change).map_err(|errno| {
+            let taken = match change {
+                Change::DeleteElements(set, gone) if &**set == LEARNED => {
+                    forget(learned.entry(family).or_default(), gone)
+                }
+                change => take(&mut sheet, family, table, change),
+            };
+            taken.map_err(|errno| {
                 CommitError::Refused(vec![Refusal { index, element: None, errno }])
             })?;
         }
-        self.sheet = sheet;
+        match sheet {
+            Some(sheet) => self.sheets.insert(family, sheet),
+            None => self.sheets.remove(&family),
+        };
+        self.learned = learned;
         self.generation += 1;
         Ok(())
     }
 
-    fn read(&mut self, _: Family, _: &str) -> Result<Option<(Table, Elements)>, ReadError> {
-        Ok(self.contents())
+    fn read(&mut self, family: Family, _: &str) -> Result<Option<(Table, Elements)>, ReadError> {
+        Ok(self.contents(family))
     }
+
+    fn learned(&mut self, family: Family, _: &str, _: &str) -> Result<Vec<Element>, ReadError> {
+        Ok(self.learned.get(&family).cloned().unwrap_or_default())
+    }
+}
+
+fn forget(learned: &mut Vec<Element>, gone: &[Element]) -> Result<(), i32> {
+    gone.iter().try_for_each(|element| {
+        let at = learned.iter().position(|there| there.key == element.key);
+        at.map(|at| drop(learned.swap_remove(at))).ok_or(libc::ENOENT)
+    })
 }
 
 /// `Err`: the errno by which the kernel refuses it.
@@ -133,7 +158,8 @@ impl Sheet {
     fn add(&mut self, set: &str, element: &Element) -> Result<(), i32> {
         let kind = self.table.sets.get(set).ok_or(libc::ENOENT)?;
         match (&kind.value, &element.value) {
-            (SetValue::None, Value::None) | (SetValue::Data(_), Value::Data(_)) => {}
+            (SetValue::None, Value::None | Value::Last(_))
+            | (SetValue::Data(_), Value::Data(_)) => {}
             (SetValue::Verdict, Value::Verdict(verdict)) => {
                 use signpost_nft::Verdict::{Accept, Drop, Goto, Jump, Return};
                 match verdict {

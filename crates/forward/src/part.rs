@@ -1,54 +1,94 @@
 //! What one Service contributes to the table.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
-use signpost_plan::{Backend, Outsiders, Protocol, Table};
+use signpost_plan::world::Affinity;
+use signpost_plan::{Answer, Asked, Backend, Entry, Family, Protocol, Sources, Table};
 
-use crate::layout;
+use crate::chain::{By, Chain, Choice, Pick};
+use crate::{layout, sticky};
 
-/// What one Service contributes to the table: each address and port that clients ask, sorted.
+/// What one Service contributes to the table: each frontend, sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Part {
     /// No two with the same frontend.
     pub fronts: Vec<(Frontend, Slots)>,
 }
 
-/// What clients ask.
+/// What clients ask, as a packet shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Frontend {
-    /// The address.
-    pub address: IpAddr,
+    /// The place.
+    pub place: Place,
     /// The protocol.
     pub protocol: Protocol,
     /// The port.
     pub port: u16,
 }
 
-/// The endpoints of a frontend. The position of one is its index in the kernel's map.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slots {
-    /// For everybody, unless `local` says otherwise.
-    pub cluster: Box<[Backend]>,
-    /// For outsiders under `Local`.
-    pub local: Option<Box<[Backend]>>,
+/// Where packets go that ask a frontend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Place {
+    /// To an address of Services.
+    Address(IpAddr),
+    /// To any address of this node, of one family.
+    Node(Family),
 }
 
-/// The two ways of a packet.
+/// The endpoints of a frontend and who gets which. In a random choice the position of one is its
+/// index in the kernel's map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slots {
+    /// All that serve; empty where nobody is led to them.
+    pub cluster: Box<[Backend]>,
+    /// Those of this node; empty where nobody is led to them.
+    pub local: Box<[Backend]>,
+    /// See [`Entry::pods`].
+    pub pods: Answer,
+    /// See [`Entry::outsiders`].
+    pub outsiders: Answer,
+    /// See [`Entry::processes`].
+    pub processes: Answer,
+    /// See [`Entry::affinity`].
+    pub affinity: Affinity,
+    /// See [`Entry::sources`].
+    pub sources: Sources,
+}
+
+/// The two maps of endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lane {
-    /// By `svc` and `ep`.
+    /// All that serve, in `ep`.
     Cluster,
-    /// By `svc_x` and `ep_l`.
+    /// Those of this node, in `ep_l`.
     Local,
 }
 
-/// Where a frontend's verdict leads.
+/// The verdict maps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Turn {
+    /// `svc`: pods, and everybody else who has no verdict elsewhere.
+    Everybody,
+    /// `svc_x`: asked before, for outsiders.
+    Outsiders,
+    /// `svc_o`: asked before, for this node's processes.
+    Processes,
+    /// `learn`: asked once a connection is translated.
+    Learn,
+}
+
+/// Where a verdict leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {
-    /// To the chain that picks one of so many endpoints.
-    Pick(u32),
+    /// To a chain, for good.
+    Pick(Pick),
     /// Nowhere, in silence.
     Drop,
+    /// To a refusal, where everybody else is served.
+    Refuse,
+    /// To the chain that remembers the client's endpoint for so many seconds, and back.
+    Learn(u32),
 }
 
 /// An endpoint's address and port.
@@ -56,56 +96,115 @@ pub type Endpoint = (IpAddr, u16);
 
 /// The elements of one Service, from its table.
 pub fn render(t: &Table) -> Part {
-    let slots = |e: &signpost_plan::Entry| Slots {
-        cluster: e.cluster.clone().into(),
-        local: match &e.outsiders {
-            Outsiders::AsCluster => None,
-            Outsiders::Local(backends) => Some(backends.clone().into()),
-        },
-    };
-    let front = |e| (Frontend::of(e), slots(e));
-    let mut fronts: Vec<_> = t.entries.iter().map(front).collect();
+    let mut fronts: Vec<_> = t.entries.iter().map(|e| (Frontend::of(e), Slots::of(e))).collect();
     fronts.sort_by_key(|(frontend, _)| *frontend);
     Part { fronts }
 }
 
 impl Frontend {
     /// The frontend of a table's entry.
-    pub fn of(entry: &signpost_plan::Entry) -> Self {
-        Self { address: entry.address, protocol: entry.protocol, port: entry.port }
+    pub fn of(entry: &Entry) -> Self {
+        let place = match entry.frontend.asked {
+            Asked::Vip(address) | Asked::ClusterIp(address) => Place::Address(address),
+            Asked::NodePort(family) => Place::Node(family),
+        };
+        Self { place, protocol: entry.frontend.protocol, port: entry.frontend.port }
+    }
+
+    /// The family of its clients.
+    pub fn family(&self) -> Family {
+        match self.place {
+            Place::Address(address) => Family::of(address),
+            Place::Node(family) => family,
+        }
+    }
+}
+
+impl Place {
+    /// The place of an address in a key. No Service has that of all zeros: it is a NodePort's.
+    pub(crate) fn of(address: IpAddr) -> Self {
+        if address.is_unspecified() {
+            Self::Node(Family::of(address))
+        } else {
+            Self::Address(address)
+        }
     }
 }
 
 impl Slots {
-    /// The endpoints of a lane; `None` where packets do not take it.
-    pub fn lane(&self, lane: Lane) -> Option<&[Backend]> {
-        match lane {
-            Lane::Cluster => Some(&self.cluster),
-            Lane::Local => self.local.as_deref(),
+    fn of(e: &Entry) -> Self {
+        let answers = [e.pods, e.outsiders, e.processes];
+        let wanted = |answer: Answer| -> Box<[Backend]> {
+            if answers.contains(&answer) { e.backends(answer).into() } else { Box::default() }
+        };
+        Self {
+            cluster: wanted(Answer::Cluster),
+            local: wanted(Answer::Local),
+            pods: e.pods,
+            outsiders: e.outsiders,
+            processes: e.processes,
+            affinity: e.affinity,
+            sources: e.sources.clone(),
         }
     }
 
-    /// Where the verdict of a lane leads; `None`: no verdict, the packet goes on.
-    pub fn target(&self, lane: Lane) -> Option<Target> {
-        match (lane, self.lane(lane)?.len()) {
-            (Lane::Cluster, 0) => None,
-            (Lane::Local, 0) => Some(Target::Drop),
-            (Lane::Cluster | Lane::Local, count) => Some(Target::Pick(count as u32)),
+    /// The endpoints of a lane.
+    pub fn lane(&self, lane: Lane) -> &[Backend] {
+        match lane {
+            Lane::Cluster => &self.cluster,
+            Lane::Local => &self.local,
         }
+    }
+
+    /// What the kernel's map of a lane has under the indexes from 0.
+    pub(crate) fn rungs(&self, lane: Lane) -> Cow<'_, [Backend]> {
+        match self.affinity {
+            Affinity::None => self.lane(lane).into(),
+            Affinity::ClientIp { .. } => sticky::slots(self.lane(lane)).into(),
+        }
+    }
+
+    /// Where a verdict leads; `None`: no verdict, the packet goes on.
+    pub(crate) fn target(&self, frontend: &Frontend, turn: Turn) -> Option<Target> {
+        let by = match (frontend.place, &self.sources) {
+            (Place::Node(_), _) => By::Node,
+            (Place::Address(_), Sources::Any) => By::Address,
+            (Place::Address(_), Sources::Only(_)) => By::Guarded,
+        };
+        let everybody = self.led(by, self.pods);
+        let instead =
+            |other: Option<Target>| (other != everybody).then(|| other.unwrap_or(Target::Refuse));
+        match turn {
+            Turn::Everybody => everybody,
+            Turn::Outsiders => instead(self.led(by, self.outsiders)),
+            // The plan said already whether they may ask.
+            Turn::Processes => instead(self.led(by.unguarded(), self.processes)),
+            Turn::Learn => match self.affinity {
+                Affinity::None => None,
+                Affinity::ClientIp { timeout_s } => Some(Target::Learn(timeout_s)),
+            },
+        }
+    }
+
+    fn led(&self, by: By, answer: Answer) -> Option<Target> {
+        let lane = match answer {
+            Answer::Cluster => Lane::Cluster,
+            Answer::Local => Lane::Local,
+            Answer::Drop => return Some(Target::Drop),
+            Answer::Refuse => return None,
+        };
+        let count = self.lane(lane).len() as u32;
+        let choice = match self.affinity {
+            Affinity::None => Choice::Random(count),
+            Affinity::ClientIp { .. } => Choice::Sticky,
+        };
+        (count > 0).then_some(Target::Pick(Pick { by, lane, choice }))
     }
 }
 
 impl Lane {
-    /// Both, in the order of a packet's lookups from the last.
+    /// Both.
     pub const ALL: [Self; 2] = [Self::Cluster, Self::Local];
-
-    /// The verdict map.
-    pub const fn verdicts(self) -> &'static str {
-        match self {
-            Self::Cluster => layout::SVC,
-            Self::Local => layout::SVC_X,
-        }
-    }
 
     /// The map of endpoints.
     pub const fn endpoints(self) -> &'static str {
@@ -114,23 +213,30 @@ impl Lane {
             Self::Local => layout::EP_L,
         }
     }
+}
 
-    /// The chain that picks one of so many endpoints.
-    pub(crate) fn chain(self, count: u32) -> Box<str> {
-        format!("{}{count}", self.letter()).into()
-    }
+impl Turn {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Everybody, Self::Outsiders, Self::Processes, Self::Learn];
 
-    /// The count that a chain picks of, if it is one of this lane's.
-    pub(crate) fn count_of(self, chain: &str) -> Option<u32> {
-        let count: u32 = chain.strip_prefix(self.letter())?.parse().ok()?;
-        // "c01" and "c+1" parse as well, and are not our names.
-        (count > 0 && *self.chain(count) == *chain).then_some(count)
-    }
-
-    const fn letter(self) -> char {
+    /// The verdict map.
+    pub const fn verdicts(self) -> &'static str {
         match self {
-            Self::Cluster => 'c',
-            Self::Local => 'l',
+            Self::Everybody => layout::SVC,
+            Self::Outsiders => layout::SVC_X,
+            Self::Processes => layout::SVC_O,
+            Self::Learn => layout::LEARN,
+        }
+    }
+}
+
+impl Target {
+    /// The chain that it leads to.
+    pub(crate) fn chain(self) -> Option<Chain> {
+        match self {
+            Self::Pick(pick) => Some(Chain::Pick(pick)),
+            Self::Learn(timeout_s) => Some(Chain::Learn(timeout_s)),
+            Self::Drop | Self::Refuse => None,
         }
     }
 }

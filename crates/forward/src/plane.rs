@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use signpost_plan::{Scope, ServiceKey};
+use ipnet::IpNet;
+use signpost_plan::{Family, Scope, ServiceKey};
 
+use crate::Frontend;
+use crate::chain::Chain;
 use crate::diff::Member;
 use crate::draft::Draft;
 use crate::layout::Layout;
 use crate::part::Slots;
-use crate::{Frontend, Lane};
 
 /// What the kernel acknowledged, of one family.
 #[derive(Debug)]
@@ -20,7 +22,7 @@ pub(crate) struct Plane {
     /// How many frontends have a member in a shared set.
     pub(crate) members: HashMap<Member, u32>,
     /// Of each chain that is there, how many verdicts lead to it.
-    pub(crate) picks: BTreeMap<(Lane, u32), u32>,
+    pub(crate) chains: BTreeMap<Chain, u32>,
     /// Members that come from the scope, not from Services.
     pub(crate) scope: BTreeSet<Member>,
 }
@@ -32,7 +34,7 @@ impl Plane {
             fronts: BTreeMap::new(),
             services: BTreeMap::new(),
             members: HashMap::new(),
-            picks: BTreeMap::new(),
+            chains: BTreeMap::new(),
             scope: BTreeSet::new(),
         }
     }
@@ -57,7 +59,7 @@ impl Plane {
                 count => self.members.insert(member, count),
             };
         }
-        self.picks = draft.picks;
+        self.chains = draft.chains;
         self.scope = draft.scope;
     }
 }
@@ -65,11 +67,15 @@ impl Plane {
 /// The members of shared sets that the scope gives.
 pub(crate) fn scope_members(layout: Layout, scope: &Scope) -> BTreeSet<Member> {
     let uplinks = scope.uplinks.iter().filter_map(|name| uplink(name)).map(Member::Uplink);
-    let ranges = scope.pod_cidrs.iter().map(|net| net.trunc());
-    let ranges = ranges.filter(|net| layout.holds(net.network()));
-    // The kernel refuses ranges that overlap.
-    let ranges = ipnet::IpNet::aggregate(&ranges.collect()).into_iter().map(Member::Pods);
-    uplinks.chain(ranges).collect()
+    let ranges = |nets: &[IpNet]| {
+        let nets = nets.iter().map(IpNet::trunc);
+        let nets = nets.filter(|net| Family::of(net.addr()) == layout.family);
+        // The kernel refuses ranges that overlap.
+        IpNet::aggregate(&nets.collect()).into_iter()
+    };
+    let pods = ranges(&scope.pod_cidrs).map(Member::Pods);
+    let nodes = ranges(&scope.node_ports).map(Member::NodeNet);
+    uplinks.chain(pods).chain(nodes).collect()
 }
 
 /// A link's name as the kernel compares it; `None`: longer than a link's name can be.

@@ -27,11 +27,13 @@ const UDP: u8 = 17;
 /// A dump that the table's growth interrupted starts anew.
 const ATTEMPTS: usize = 16;
 
-/// UDP flows of clients to an address, translated to an endpoint.
+/// UDP flows of clients to a port, translated to an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UdpFlows {
-    /// Where the clients send to: the original direction's destination.
-    pub service: SocketAddr,
+    /// The address that the clients send to, the original direction's destination; `None`: any.
+    pub address: Option<IpAddr>,
+    /// And the port.
+    pub port: u16,
     /// Who answers: the reply direction's source.
     pub endpoint: SocketAddr,
 }
@@ -101,7 +103,10 @@ impl Session {
                 w.end_nest(tuple);
             },
             |message| {
-                entries.extend(entry(message)?.filter(|entry| stale.contains(&entry.flows)));
+                entries.extend(entry(message)?.filter(|entry| {
+                    let any = UdpFlows { address: None, ..entry.flows };
+                    stale.contains(&entry.flows) || stale.contains(&any)
+                }));
                 Ok(())
             },
         )?;
@@ -160,7 +165,7 @@ fn entry(message: &Message<'_>) -> Result<Option<Entry>, Malformed> {
         return Ok(None);
     };
     Ok(Some(Entry {
-        flows: UdpFlows { service, endpoint },
+        flows: UdpFlows { address: Some(service.ip()), port: service.port(), endpoint },
         original: original.to_vec(),
         id: id.to_vec(),
         zone: zone.map(<[u8]>::to_vec),

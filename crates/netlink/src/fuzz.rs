@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use signpost_nft::{Family, Operand, Set, SetValue, Type};
+use signpost_nft::{Family, Form, Operand, Set, SetValue, Type};
 
 use crate::message::{self, Messages};
 use crate::nf_tables::parse_anything;
@@ -13,7 +13,7 @@ use crate::{conntrack, route};
 pub fn fuzz_read(datagram: &[u8]) {
     let key = vec![Operand::IpDaddr.kind(), Type::InetService];
     let value = SetValue::Data(vec![Type::Ipv4Addr, Type::InetService]);
-    let sets = BTreeMap::from([("a".into(), Set { key, value, interval: false })]);
+    let sets = BTreeMap::from([("a".into(), Set { key, value, form: Form::Plain })]);
     for message in Messages::new(datagram).map_while(Result::ok) {
         let _ = message::errno(message.payload);
         let _ = message::done_errno(message.payload);

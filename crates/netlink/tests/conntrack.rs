@@ -58,7 +58,8 @@ fn a_flow_leaves_its_dead_endpoint(addresses: Addresses) {
     client.send_to(b"pinned", service).unwrap();
     assert_eq!(received(&old), b"pinned");
 
-    let flows = |endpoint| [UdpFlows { service, endpoint }];
+    let flows =
+        |endpoint| [UdpFlows { address: Some(service.ip()), port: service.port(), endpoint }];
     assert_eq!(delete_udp(family, &flows(service)).unwrap(), 0);
     assert_eq!(delete_udp(family, &flows(endpoints[0])).unwrap(), 1);
     assert_eq!(delete_udp(family, &flows(endpoints[0])).unwrap(), 0);
@@ -66,6 +67,12 @@ fn a_flow_leaves_its_dead_endpoint(addresses: Addresses) {
     assert_eq!(received(&new), b"moved");
     // Both clients' flows, and those only, go to the new one.
     assert_eq!(delete_udp(family, &flows(endpoints[1])).unwrap(), 2);
+    // By whatever address they ask the port.
+    client.send_to(b"again", service).unwrap();
+    assert_eq!(received(&new), b"again");
+    let any = |port| UdpFlows { address: None, port, endpoint: endpoints[1] };
+    assert_eq!(delete_udp(family, &[any(service.port() + 1)]).unwrap(), 0);
+    assert_eq!(delete_udp(family, &[any(service.port())]).unwrap(), 1);
 }
 
 #[test]
@@ -91,7 +98,7 @@ fn an_ipv6_udp_flow_leaves_its_dead_endpoint() {
             service: "[2001:db8:1::1]:53".parse().unwrap(),
             endpoints: ["[2001:db8::1]:5301", "[2001:db8::1]:5302"]
                 .map(|text| text.parse().unwrap()),
-            set_up: "ip link set lo up; ip addr add 2001:db8::1/128 dev lo
+            set_up: "ip link set lo up; ip addr add 2001:db8::1/128 dev lo nodad
                      ip route add 2001:db8:1::/64 dev lo",
         });
     });

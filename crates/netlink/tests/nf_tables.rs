@@ -11,8 +11,8 @@ use std::os::fd::AsFd;
 use namespace::{in_new, nft_load, sh, try_sh};
 use signpost_netlink::nf_tables::{ChangeKind, CommitError, Event, Monitor, Refusal, Session};
 use signpost_nft::{
-    Chain, ChainType, Change, Element, Family, Part, Rule, Set, SetValue, Statement, Table, Type,
-    Value,
+    Bytes, Chain, ChainType, Change, Element, Family, Form, Operand, Part, Rule, Set, SetValue,
+    Statement, Table, Type, Value, Verdict,
 };
 
 fn session_with_sample() -> (Session, Table, sample::Elements) {
@@ -49,6 +49,56 @@ fn the_printed_table_is_what_nft_lists_and_loads() {
         let gap_end = have_elements.get_mut("pods").unwrap().remove(0);
         assert!(gap_end.interval_end);
         assert_eq!(have_elements, elements);
+    });
+}
+
+/// Of a key with ranges nft turns a part around when it loads it: it reads back as nobody's.
+#[test]
+fn a_rule_that_asks_for_ranges_of_a_concatenation_is_listed() {
+    use Operand::{IpDaddr, IpSaddr, L4Proto, ThDport};
+    in_new(|| {
+        let (mut session, mut table, _) = session_with_sample();
+        let rule = Rule(vec![
+            Statement::InSet {
+                key: vec![IpDaddr, L4Proto, ThDport, IpSaddr],
+                set: "allowed".into(),
+                negated: true,
+            },
+            Statement::Verdict(Verdict::Drop),
+        ]);
+        let change = Change::AddRule("sticky".into(), rule.clone());
+        session.commit(Family::Ip, "signpost", &[change]).unwrap();
+        table.chains.get_mut("sticky").unwrap().rules.push(rule);
+        let (have, elements) = session.read(Family::Ip, "signpost").unwrap().unwrap();
+        assert_eq!(have, table);
+        let printed = signpost_nft::display::ruleset(&table, &elements);
+        assert_eq!(printed, sh("nft list ruleset"));
+        sh("nft flush ruleset");
+        nft_load(&printed);
+    });
+}
+
+#[test]
+fn what_packets_taught_is_told() {
+    in_new(|| {
+        sh("ip link set lo up");
+        nft_load(
+            "add table ip signpost
+             add map ip signpost learned { type ipv4_addr . inet_proto : ipv4_addr; size 8; flags dynamic,timeout; }
+             add chain ip signpost out { type filter hook output priority 0; }
+             add rule ip signpost out meta l4proto udp update @learned { ip daddr . meta l4proto timeout 1h : ip saddr }",
+        );
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.send_to(b"x", "127.0.0.9:9").unwrap();
+        let mut session = Session::open().unwrap();
+        let ip = |last| Part::Ipv4([127, 0, 0, last].into());
+        let value = Value::Data(Bytes::new(&[ip(1)]));
+        let want = sample::element(&[ip(9), Part::Proto(17)], value);
+        assert_eq!(session.learned(Family::Ip, "signpost", "learned").unwrap(), [want]);
+        // It is no part of the table as it was written.
+        let (table, elements) = session.read(Family::Ip, "signpost").unwrap().unwrap();
+        assert_eq!(table.sets["learned"].form, Form::Learned { size: 8 });
+        assert!(elements["learned"].is_empty());
     });
 }
 
@@ -247,12 +297,12 @@ fn ipv6_and_inet_tables_go_through_too() {
         with_number.push(Type::Number);
         let value = SetValue::Data(vec![Type::Ipv6Addr, Type::InetService]);
         table.sets = [
-            ("endpoints".into(), Set { key: with_number, value, interval: false }),
+            ("endpoints".into(), Set { key: with_number, value, form: Form::Plain }),
             (
                 "pods".into(),
-                Set { key: vec![Type::Ipv6Addr], value: SetValue::None, interval: true },
+                Set { key: vec![Type::Ipv6Addr], value: SetValue::None, form: Form::Interval },
             ),
-            ("services".into(), Set { key, value: SetValue::Verdict, interval: false }),
+            ("services".into(), Set { key, value: SetValue::Verdict, form: Form::Plain }),
         ]
         .into();
         let rule = |map: &str, modulus| {

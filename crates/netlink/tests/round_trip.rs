@@ -18,7 +18,7 @@ use proptest::test_runner::TestRunner;
 use signpost_netlink::ReadError;
 use signpost_netlink::nf_tables::Session;
 use signpost_nft::{
-    Base, Bytes, Chain, ChainType, Change, Element, Family, Hook, Operand, Part, Rule, Set,
+    Base, Bytes, Chain, ChainType, Change, Element, Family, Form, Hook, Operand, Part, Rule, Set,
     SetValue, Statement, Table, Type, Value, Verdict,
 };
 
@@ -73,7 +73,7 @@ fn set() -> impl Strategy<Value = SetWithElements> {
     let service = vec![Type::Ipv4Addr, Type::InetService];
     let value = select(vec![SetValue::None, SetValue::Verdict, SetValue::Data(service)]);
     (key, value).prop_flat_map(|(key, value)| {
-        let set = Set { key: kinds(&key), value, interval: false };
+        let set = Set { key: kinds(&key), value, form: Form::Plain };
         let value = match &set.value {
             SetValue::Verdict => verdict().prop_map(Value::Verdict).boxed(),
             SetValue::Data(types) => bytes(types).prop_map(Value::Data).boxed(),
@@ -96,7 +96,7 @@ fn interval_set() -> impl Strategy<Value = SetWithElements> {
         };
         edges.into_iter().enumerate().map(edge).collect()
     });
-    let set = Set { key: vec![Type::Ipv4Addr], value: SetValue::None, interval: true };
+    let set = Set { key: vec![Type::Ipv4Addr], value: SetValue::None, form: Form::Interval };
     edges.prop_map(move |edges| (vec![Operand::IpSaddr], set.clone(), edges))
 }
 
@@ -197,7 +197,7 @@ fn a_reading_is_of_one_moment() {
     in_new(|| {
         let (mut table, mut elements) = sample::table();
         // It is read between the two sets that the writer changes together, and takes a while.
-        let large = Set { key: vec![Type::Number], value: SetValue::None, interval: false };
+        let large = Set { key: vec![Type::Number], value: SetValue::None, form: Form::Plain };
         let all = (0..5000u32).map(|n| sample::element(&[Part::Number(n)], Value::None));
         let mut all: Vec<_> = all.collect();
         all.sort_by_key(|element| element.key);

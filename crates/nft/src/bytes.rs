@@ -31,8 +31,8 @@ pub enum Part {
 }
 
 impl Bytes {
-    /// The longest: IPv6 address, protocol, port, number.
-    pub const MAX: usize = 28;
+    /// The longest: two IPv6 addresses, protocol, port.
+    pub const MAX: usize = 40;
 
     /// Lays out the parts.
     ///

@@ -108,7 +108,7 @@ impl Display for Priority {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Bytes, Operand, Part, Set, SetValue, Statement, Type, Value, Verdict};
+    use crate::{Bytes, Form, Operand, Part, Set, SetValue, Statement, Type, Value, Verdict};
 
     fn set_text(set: &Set, elements: &[Element]) -> String {
         set::Block { name: "s", set, elements }.to_string()
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn ranges_are_printed_as_prefixes_where_they_are_and_reach_the_end_of_the_space() {
         let v4 = |octets: [u8; 4], end| edge(Part::Ipv4(octets.into()), end);
-        let set = Set { key: vec![Type::Ipv4Addr], value: SetValue::None, interval: true };
+        let set = Set { key: vec![Type::Ipv4Addr], value: SetValue::None, form: Form::Interval };
         let elements = [
             v4([240, 0, 0, 0], false),
             v4([0, 0, 0, 0], false),

@@ -13,6 +13,6 @@ mod table;
 
 pub use bytes::{Bytes, Part};
 pub use change::Change;
-pub use rule::{Operand, Rule, Statement, Verdict};
-pub use set::{Element, Set, SetValue, Type, Value};
+pub use rule::{Jhash, Operand, Rule, Statement, Verdict};
+pub use set::{Element, Form, Set, SetValue, Type, Value};
 pub use table::{Base, Chain, ChainType, Family, Hook, Table};

@@ -43,6 +43,18 @@ pub enum Statement {
         /// The verdict map.
         map: Box<str>,
     },
+    /// `update @map { KEY timeout S : VALUE }`: a new key gets the value, a known one keeps its own,
+    /// and its timeout begins anew.
+    Learn {
+        /// The concatenated key.
+        key: Vec<Operand>,
+        /// The concatenated value.
+        value: Vec<Operand>,
+        /// After so many seconds it is forgotten.
+        timeout_s: u32,
+        /// The map.
+        map: Box<str>,
+    },
     /// `dnat to KEY map @map`: address and port from a map of two data.
     Dnat {
         /// The concatenated key.
@@ -78,6 +90,12 @@ pub enum Operand {
     Ip6Saddr,
     /// `ip6 daddr`
     Ip6Daddr,
+    /// `ip daddr & 0.0.0.0`: the same for every packet, in a key that is shared with addresses.
+    AnyIpDaddr,
+    /// `ip6 daddr & ::`
+    AnyIp6Daddr,
+    /// `fib daddr type`: RTN_LOCAL and the like.
+    FibDaddrType,
     /// `th dport`
     ThDport,
     /// `icmp type`
@@ -86,24 +104,68 @@ pub enum Operand {
     L4Proto,
     /// `iifname`
     IifName,
+    /// `ct state`
+    CtState,
     /// `ct status`
     CtStatus,
+    /// `ct original ip saddr`
+    CtOriginalIpSaddr,
+    /// `ct original ip6 saddr`
+    CtOriginalIp6Saddr,
     /// `ct original ip daddr`
     CtOriginalIpDaddr,
+    /// `ct original ip6 daddr`
+    CtOriginalIp6Daddr,
+    /// `ct original proto-dst`
+    CtOriginalProtoDst,
+    /// `ct reply ip saddr`
+    CtReplyIpSaddr,
+    /// `ct reply ip6 saddr`
+    CtReplyIp6Saddr,
+    /// `ct reply proto-src`
+    CtReplyProtoSrc,
+    /// `jhash ip saddr mod N seed SEED`
+    JhashIpSaddr(Jhash),
+    /// `jhash ip6 saddr mod N seed SEED`
+    JhashIp6Saddr(Jhash),
     /// `numgen random mod N`
     NumgenRandom(u32),
+}
+
+/// Which of so many a hash picks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Jhash {
+    /// From 0 to one less.
+    pub modulus: u32,
+    /// What it starts from.
+    pub seed: u32,
 }
 
 impl Operand {
     /// The type of what is looked at.
     pub const fn kind(self) -> Type {
         match self {
-            Self::IpSaddr | Self::IpDaddr | Self::CtOriginalIpDaddr => Type::Ipv4Addr,
-            Self::Ip6Saddr | Self::Ip6Daddr => Type::Ipv6Addr,
-            Self::ThDport => Type::InetService,
+            Self::IpSaddr
+            | Self::IpDaddr
+            | Self::AnyIpDaddr
+            | Self::CtOriginalIpSaddr
+            | Self::CtOriginalIpDaddr
+            | Self::CtReplyIpSaddr => Type::Ipv4Addr,
+            Self::Ip6Saddr
+            | Self::Ip6Daddr
+            | Self::AnyIp6Daddr
+            | Self::CtOriginalIp6Saddr
+            | Self::CtOriginalIp6Daddr
+            | Self::CtReplyIp6Saddr => Type::Ipv6Addr,
+            Self::ThDport | Self::CtOriginalProtoDst | Self::CtReplyProtoSrc => Type::InetService,
             Self::IcmpType | Self::L4Proto => Type::InetProto,
             Self::IifName => Type::IfName,
-            Self::CtStatus | Self::NumgenRandom(_) => Type::Number,
+            Self::CtState
+            | Self::CtStatus
+            | Self::FibDaddrType
+            | Self::NumgenRandom(_)
+            | Self::JhashIpSaddr(_)
+            | Self::JhashIp6Saddr(_) => Type::Number,
         }
     }
 }

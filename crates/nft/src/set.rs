@@ -9,8 +9,23 @@ pub struct Set {
     pub key: Vec<Type>,
     /// What a key leads to.
     pub value: SetValue,
-    /// `flags interval`; only for keys of one type.
-    pub interval: bool,
+    /// How its elements are kept.
+    pub form: Form,
+}
+
+/// How a set's elements are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Each key for itself.
+    Plain,
+    /// `flags interval`: ranges. With a key of several parts each element has a first and a last
+    /// key, and ranges may overlap (Linux 5.6).
+    Interval,
+    /// `flags dynamic,timeout`: rules add elements, and they go by themselves.
+    Learned {
+        /// So many elements at most.
+        size: u32,
+    },
 }
 
 /// What a set's element carries.
@@ -68,6 +83,8 @@ impl Type {
 pub enum Value {
     /// Of a set, or the end marker of an interval.
     None,
+    /// Of an interval set with a key of several parts: the last key, inclusive.
+    Last(Bytes),
     /// Of a map.
     Data(Bytes),
     /// Of a verdict map.

@@ -6,19 +6,25 @@ use std::net::IpAddr;
 
 use signpost_report::{Diagnostic, Span};
 
-use crate::table::holder;
+use crate::degraded::best;
+use crate::table::{holder, inside};
 use crate::verdict::advertisements_here;
-use crate::world::{Pool, Service, ServicePort};
-use crate::{World, is_served};
+use crate::world::{Forwarding, Pool, Service, ServicePort, TrafficPolicy};
+use crate::{Asked, Family, Frontend, World};
 
 /// Everything in the world that is not done as written.
 pub fn diagnostics(w: &World) -> Vec<Diagnostic> {
     let mut all = Vec::new();
-    for service in w.services().filter(|s| s.is_programmed()) {
+    for service in w.services().filter(|s| s.proxied) {
+        if !service.is_load_balancer() && service.external_ips.is_empty() && !is_inside(w) {
+            continue;
+        }
         all.extend(addresses(w, service));
         all.extend(conflicts(w, service));
         all.extend(unmatched_ports(w, service));
+        all.extend(idle_ranges(service));
     }
+    all.extend(parted(w));
     all.extend(overlaps(w));
     all.extend(not_advertised(w));
     all.extend(unknown_pools(w));
@@ -27,53 +33,129 @@ pub fn diagnostics(w: &World) -> Vec<Diagnostic> {
     all
 }
 
+/// Whether ClusterIPs and NodePorts are ours to serve.
+fn is_inside(w: &World) -> bool {
+    match w.forwarding() {
+        Forwarding::Vip => false,
+        Forwarding::All => true,
+    }
+}
+
 /// Addresses that a Service asks for and cannot have.
 fn addresses(w: &World, s: &Service) -> Vec<Diagnostic> {
-    if s.addresses.is_empty() {
+    if s.is_load_balancer() && s.vips().next().is_none() {
         let message =
             "asks for no address, and there is no automatic allocation yet: not announced";
         let cure = "write one into the annotation metallb.io/loadBalancerIPs";
         return vec![Diagnostic::warning(object(s), message).with_cure(cure).at(s.span.clone())];
     }
-    let refuse = |a: &IpAddr| {
-        let (message, cure) = if let Some(node) = w.nodes().find(|n| n.internal_ips.contains(a)) {
+    let refuse = |a: IpAddr| {
+        let what = if s.addresses.contains(&a) { "" } else { "externalIPs: " };
+        let (message, cure) = if let Some(node) = w.nodes().find(|n| n.internal_ips.contains(&a)) {
             (
-                format!("{a} is node {}'s own address: not served", node.name),
+                format!("{what}{a} is node {}'s own address: not served", node.name),
                 "ask for an address that no machine bears",
             )
-        } else if w.pool_of(*a).is_none() {
+        } else if w.is_cluster_ip(a) {
+            (
+                format!("{what}{a} is a Service's ClusterIP: not served"),
+                "ask for an address that no Service has as its ClusterIP",
+            )
+        } else if w.pool_of(a).is_some() {
+            return None;
+        } else if s.addresses.contains(&a) {
             (
                 format!("{a} lies in no IPAddressPool: not served"),
                 "add it to a pool, or ask for an address of one",
             )
         } else {
-            return None;
+            (
+                format!(
+                    "externalIPs: {a} lies in no IPAddressPool: not served, for who may write a \
+                     Service could take anybody's traffic by it (CVE-2020-8554)"
+                ),
+                "add it to a pool if it is yours to serve",
+            )
         };
         Some(Diagnostic::error(object(s), message).with_cure(cure).at(s.span.clone()))
     };
-    s.addresses.iter().filter_map(refuse).collect()
+    s.vips().filter_map(refuse).collect()
 }
 
-/// Ports that an earlier Service has on the same address.
+/// Frontends that an earlier Service has.
 fn conflicts(w: &World, s: &Service) -> Vec<Diagnostic> {
+    let vips = s.vips().flat_map(|a| {
+        let at = move |p: &ServicePort| Frontend {
+            asked: Asked::Vip(a),
+            protocol: p.protocol,
+            port: p.port,
+        };
+        s.ports.iter().map(at)
+    });
+    let inside = inside(s).map(|(f, _)| f).filter(|_| is_inside(w));
     let mut lost = Vec::new();
-    for address in &s.addresses {
-        for port in s.ports.iter().filter(|p| is_served(*address, p.protocol)) {
-            let Some(winner) = holder(w, *address, port).filter(|h| h.key != s.key) else {
-                continue;
-            };
-            let message = format!(
-                "{address}:{}/{} is Service {}'s{}, which is older: not served by this one",
-                port.port,
-                port.protocol,
-                winner.key,
-                place(winner.span.as_ref()),
-            );
-            let cure = "give one of them another port or address";
-            lost.push(Diagnostic::error(object(s), message).with_cure(cure).at(s.span.clone()));
-        }
+    for frontend in vips.chain(inside) {
+        let Some(winner) = holder(w, frontend).filter(|h| h.key != s.key) else { continue };
+        let message = format!(
+            "{frontend} is Service {}'s{}, which is older: not served by this one",
+            winner.key,
+            place(winner.span.as_ref()),
+        );
+        let cure = "give one of them another port or address";
+        lost.push(Diagnostic::error(object(s), message).with_cure(cure).at(s.span.clone()));
     }
     lost
+}
+
+/// Source ranges of one family only guard nothing of the other.
+fn idle_ranges(s: &Service) -> Vec<Diagnostic> {
+    if s.source_ranges.is_empty() || !s.is_load_balancer() {
+        return Vec::new();
+    }
+    let open = |family: &Family| {
+        s.addresses.iter().any(|a| Family::of(*a) == *family)
+            && !s.source_ranges.iter().any(|net| Family::of(net.addr()) == *family)
+    };
+    let tell = |family: Family| {
+        let message = format!(
+            "spec.loadBalancerSourceRanges has no {family} range: its {family} addresses are open \
+             to everybody"
+        );
+        let cure = match family {
+            Family::V4 => "add the ranges that may ask, or 127.0.0.0/8 for nobody",
+            Family::V6 => "add the ranges that may ask, or ::1/128 for nobody",
+        };
+        Diagnostic::warning(object(s), message).with_cure(cure).at(s.span.clone())
+    };
+    Family::ALL.into_iter().filter(open).map(tell).collect()
+}
+
+/// Shared addresses of which no node serves all ports.
+fn parted(w: &World) -> Vec<Diagnostic> {
+    // One Service has the same endpoints for all its ports, but for the rarest.
+    let is_shared = |a: &IpAddr| w.services_of_address(*a).nth(1).is_some();
+    let shared = w.addresses().filter(|a| is_shared(a) && w.may_serve(*a));
+    let is_local = |s: &Service| s.external_policy == TrafficPolicy::Local;
+    let local = shared.filter(|a| w.services_of_address(*a).any(is_local));
+    let mut all = Vec::new();
+    for (a, (node, lost)) in local.filter_map(|a| Some((a, best(w, a)?))) {
+        for s in w.services_of_address(a) {
+            let mine = |f: &&Frontend| holder(w, **f).is_some_and(|h| h.key == s.key);
+            let mine: Vec<_> = lost.iter().filter(mine).map(ToString::to_string).collect();
+            if mine.is_empty() {
+                continue;
+            }
+            let message = format!(
+                "{}: under externalTrafficPolicy Local no node has endpoints of all ports of {a}; \
+                 {node} has most of them, and none of these: degraded",
+                mine.join(", "),
+            );
+            let cure = "give them addresses of their own, or the policy Cluster, or endpoints on \
+                        the same nodes";
+            all.push(Diagnostic::warning(object(s), message).with_cure(cure).at(s.span.clone()));
+        }
+    }
+    all
 }
 
 /// Ports that no slice has by name and protocol, though there are slices.

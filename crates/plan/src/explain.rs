@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use crate::table::won_ports;
 use crate::verdict::{advertisements_here, links_for};
 use crate::world::{L2Advertisement, Link};
-use crate::{Observed, Reason, Verdict, World, verdict};
+use crate::{Family, Observed, Reason, Verdict, World, verdict};
 
 /// Why an address is not announced here, for a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Told<'_> {
         let (a, node, services) = (self.a, self.w.this_node(), self.services());
         match reason {
             Reason::NoService => (
-                format!("no LoadBalancer Service asks for {a}"),
+                format!("no Service asks for {a}"),
                 "write it into a Service's annotation metallb.io/loadBalancerIPs".into(),
             ),
             Reason::OutsidePools => {
@@ -50,6 +50,10 @@ impl Told<'_> {
             Reason::NodeAddress => (
                 format!("{a} is the own address of {}", self.bearer()),
                 "ask for an address that no machine bears".into(),
+            ),
+            Reason::ClusterIp => (
+                format!("{a} is the ClusterIP of {}", self.insiders()),
+                "ask for an address that no Service has as its ClusterIP".into(),
             ),
             Reason::NotAdvertised => (
                 format!("no L2Advertisement selects the pool {} of {a}", self.pool()),
@@ -80,11 +84,16 @@ impl Told<'_> {
                 )
             }
             Reason::ForwardingDisabled => {
-                let names = self.links(|l| l.up && !l.forwarding);
+                let family = Family::of(a);
+                let names = self.links(|l| l.up && !l.forwards(family));
+                let tree = match family {
+                    Family::V4 => "ipv4",
+                    Family::V6 => "ipv6",
+                };
                 // sysctl(8) writes a dot in an interface's name as a slash.
                 let keys: Vec<_> = names
                     .iter()
-                    .map(|n| format!("net.ipv4.conf.{}.forwarding", n.replace('.', "/")))
+                    .map(|n| format!("net.{tree}.conf.{}.forwarding", n.replace('.', "/")))
                     .collect();
                 (
                     format!(
@@ -167,6 +176,10 @@ impl Told<'_> {
         self.w.pool_of(self.a).map_or("", |p| &p.name)
     }
 
+    fn insiders(&self) -> String {
+        join(self.w.services_of_cluster_ip(self.a).map(|s| &s.key))
+    }
+
     fn bearer(&self) -> String {
         join(self.w.nodes().filter(|n| n.internal_ips.contains(&self.a)).map(|n| &n.name))
     }
@@ -181,7 +194,7 @@ impl Told<'_> {
     }
 
     /// The names of the interfaces to announce it on that fail a test.
-    fn links(&self, fails: fn(&Link) -> bool) -> Vec<&str> {
+    fn links(&self, fails: impl Fn(&Link) -> bool) -> Vec<&str> {
         let links = links_for(self.w, &self.here(), self.a);
         let of = links.iter().filter_map(|index| self.w.host().links.get(index));
         of.filter(|l| fails(l)).map(|l| &*l.name).collect()

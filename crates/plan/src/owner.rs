@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use siphasher::sip::SipHasher24;
 
-use crate::NodeName;
+use crate::{FULL_WEIGHT, NodeName};
 
 /// The members that can serve an address, with their weights.
 pub type Members = BTreeMap<NodeName, Member>;
@@ -17,7 +17,9 @@ pub type Members = BTreeMap<NodeName, Member>;
 /// What a member offers for an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// 0: only if nobody with a weight is there (drained, or with terminating endpoints only).
+    /// From [`FULL_WEIGHT`] up it is a share. Below it is a rank: that member owns only if none of
+    /// a higher rank is there (it serves a part of the address; 0: drained, or with terminating
+    /// endpoints only).
     pub weight: u16,
 }
 
@@ -53,17 +55,15 @@ impl Draw {
         Self(minus_log2(SipHasher24::new_with_keys(KEYS.0, KEYS.1).hash(&bytes)))
     }
 
-    /// `Less`: the left one owns. With weights w, each is chosen with a probability of w over their
-    /// sum, and a change of one member moves only what that member gains or loses.
+    /// `Less`: the left one owns. Ranks come first; among shares w each is chosen with a probability
+    /// of w over their sum, and a change of one member moves only what that member gains or loses.
     pub fn order(left: (Self, u16), right: (Self, u16)) -> Ordering {
         let ((l, lw), (r, rw)) = (left, right);
-        match (lw, rw) {
-            (0, 0) => l.cmp(&r),
-            (0, _) => Ordering::Greater,
-            (_, 0) => Ordering::Less,
-            // l / lw <=> r / rw
-            (lw, rw) => (u128::from(l.0) * u128::from(rw)).cmp(&(u128::from(r.0) * u128::from(lw))),
-        }
+        let rank = |weight: u16| weight.min(FULL_WEIGHT);
+        let share = |weight: u16| u128::from(weight.max(FULL_WEIGHT));
+        // l / lw <=> r / rw
+        let by_lot = || (u128::from(l.0) * share(rw)).cmp(&(u128::from(r.0) * share(lw)));
+        rank(rw).cmp(&rank(lw)).then_with(by_lot)
     }
 }
 
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn weights_are_shares() {
-        let m = members(&[("n1", 1), ("n2", 1), ("n3", 2)]);
+        let m = members(&[("n1", 100), ("n2", 100), ("n3", 200)]);
         for (node, want) in [("n1", 2500), ("n2", 2500), ("n3", 5000)] {
             let got = share(node, &m, 10_000);
             assert!(got.abs_diff(want) < 200, "{node}: {got}");
@@ -160,9 +160,17 @@ mod tests {
     }
 
     #[test]
+    fn who_serves_most_is_preferred_to_who_serves_less() {
+        let m = members(&[("n1", 2), ("n2", 1), ("n3", 0)]);
+        assert_eq!(share("n1", &m, 1000), 1000);
+        let m = members(&[("n1", 2), ("n2", FULL_WEIGHT), ("n3", 99)]);
+        assert_eq!(share("n2", &m, 1000), 1000);
+    }
+
+    #[test]
     fn only_what_a_lost_member_had_moves() {
-        let before = members(&[("n1", 3), ("n2", 1), ("n3", 2)]);
-        let after = members(&[("n1", 3), ("n3", 2)]);
+        let before = members(&[("n1", 300), ("n2", 100), ("n3", 200)]);
+        let after = members(&[("n1", 300), ("n3", 200)]);
         for a in addresses(1000) {
             let had = owner(a, &before);
             if had != Some("n2".into()) {

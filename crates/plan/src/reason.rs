@@ -11,6 +11,8 @@ pub enum Reason {
     OutsidePools,
     /// It is a node's own address: serving it would cut the node off.
     NodeAddress,
+    /// It is a Service's ClusterIP: serving it would cut that Service off.
+    ClusterIp,
     /// No L2Advertisement selects its pool.
     NotAdvertised,
     /// An L2Advertisement selects its pool, but none of them this node.
@@ -23,7 +25,7 @@ pub enum Reason {
     NoLink,
     /// The interface has no carrier or is down.
     CarrierDown,
-    /// `net.ipv4.conf.IF.forwarding` is 0.
+    /// `net.ipv4.conf.IF.forwarding`, or ipv6's, is 0.
     ForwardingDisabled,
     /// No endpoint serves anywhere.
     NoEndpoints,
@@ -52,6 +54,7 @@ impl Reason {
             Self::NoService => "NoService",
             Self::OutsidePools => "OutsidePools",
             Self::NodeAddress => "NodeAddress",
+            Self::ClusterIp => "ClusterIp",
             Self::NotAdvertised => "NotAdvertised",
             Self::NodeNotSelected => "NodeNotSelected",
             Self::NodeExcluded => "NodeExcluded",
@@ -76,9 +79,10 @@ impl Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NoService => "no LoadBalancer Service asks for it",
+            Self::NoService => "no Service asks for it",
             Self::OutsidePools => "it lies in no IPAddressPool",
             Self::NodeAddress => "it is a node's own address",
+            Self::ClusterIp => "it is a Service's ClusterIP",
             Self::NotAdvertised => "no L2Advertisement selects its pool",
             Self::NodeNotSelected => "the L2Advertisements of its pool select other nodes",
             Self::NodeExcluded => "the node is excluded from load balancers by its label",

@@ -5,9 +5,13 @@ use std::net::IpAddr;
 
 use crate::table::{Endpoints, endpoints, won_ports};
 use crate::world::{L2Advertisement, Node, Service, TrafficPolicy};
-use crate::{Backend, Lease, LinkIndex, NodeName, Observed, Reason, ServiceKey, World};
+use crate::{
+    Asked, Backend, Entry, Family, Frontend, Lease, LinkIndex, NodeName, Observed, Reason,
+    ServiceKey, World,
+};
 
-/// The weight of a node that serves everything that an address has to offer.
+/// The weight of a node that serves everything that an address has to offer. Below it weights are
+/// ranks: of members that serve a part the one that serves most ports is preferred.
 pub const FULL_WEIGHT: u16 = 100;
 
 /// What this node does about an address.
@@ -37,8 +41,17 @@ pub fn eligible(w: &World, o: &Observed, a: IpAddr) -> Result<Offer, Reason> {
     let links = usable_links(w, &advertisements, a)?;
     let serving = serving(w, a)?;
     proven(o, &serving, a)?;
-    let whole = serving.iter().all(|p| p.offer == PortOffer::Full) && !o.drained;
-    Ok(Offer { links, weight: if whole { FULL_WEIGHT } else { 0 } })
+    Ok(Offer { links, weight: if o.drained { 0 } else { weight(&serving) } })
+}
+
+/// By the ports that this node serves as well as any.
+fn weight(serving: &[ServingPort<'_>]) -> u16 {
+    let full = serving.iter().filter(|p| p.offer == PortOffer::Full).count();
+    if full == serving.len() {
+        return FULL_WEIGHT;
+    }
+    // Of more ports than there are ranks the last few count alike.
+    u16::try_from(full).map_or(FULL_WEIGHT - 1, |full| full.min(FULL_WEIGHT - 1))
 }
 
 /// What this node does about an address: [`eligible`], and who owns it.
@@ -76,6 +89,9 @@ fn declared(w: &World, a: IpAddr) -> Result<Vec<&L2Advertisement>, Reason> {
     let pool = w.pool_of(a).ok_or(Reason::OutsidePools)?;
     if w.is_node_address(a) {
         return Err(Reason::NodeAddress);
+    }
+    if w.is_cluster_ip(a) {
+        return Err(Reason::ClusterIp);
     }
     if !w.advertisements().any(|ad| ad.selects_pool(pool)) {
         return Err(Reason::NotAdvertised);
@@ -116,7 +132,7 @@ fn usable_links(w: &World, ads: &[&L2Advertisement], a: IpAddr) -> Result<Vec<Li
         return Err(Reason::CarrierDown);
     }
     // Linux asks the interface that a packet came in by whether it may be forwarded.
-    links.retain(|l| of(l).is_some_and(|l| l.forwarding));
+    links.retain(|l| of(l).is_some_and(|l| l.forwards(Family::of(a))));
     if links.is_empty() {
         return Err(Reason::ForwardingDisabled);
     }
@@ -148,17 +164,16 @@ pub(crate) fn internal_ips(node: Option<&Node>) -> &[IpAddr] {
 }
 
 /// A port of an address that this node could lead outsiders to.
-struct ServingPort<'a> {
+pub(crate) struct ServingPort<'a> {
     service: &'a ServiceKey,
-    protocol: crate::Protocol,
-    port: u16,
+    pub(crate) frontend: Frontend,
     backends: Vec<Backend>,
-    offer: PortOffer,
+    pub(crate) offer: PortOffer,
 }
 
-/// How well this node serves outsiders on a port, beside the other nodes.
+/// How well a node serves outsiders on a port, beside the other nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PortOffer {
+pub(crate) enum PortOffer {
     /// As well as any node.
     Full,
     /// `Local`, and only terminating endpoints anywhere, some of them here.
@@ -172,18 +187,7 @@ enum PortOffer {
 /// The ports of an address that serve somewhere, as this node offers them. At least one must lead
 /// outsiders from here to an endpoint that no other node would serve better.
 fn serving(w: &World, a: IpAddr) -> Result<Vec<ServingPort<'_>>, Reason> {
-    let mut ports = Vec::new();
-    for service in w.services_of_address(a) {
-        for port in won_ports(w, service, a) {
-            let e = endpoints(w, service, port, a, w.this_node());
-            if e.cluster.is_empty() {
-                continue;
-            }
-            let (offer, backends) = port_offer(service, e);
-            let (protocol, port) = (port.protocol, port.port);
-            ports.push(ServingPort { service: &service.key, protocol, port, backends, offer });
-        }
-    }
+    let ports = serving_ports(w, a, w.this_node());
     let any = |wanted: fn(PortOffer) -> bool| ports.iter().any(|p| wanted(p.offer));
     if ports.is_empty() {
         Err(Reason::NoEndpoints)
@@ -194,6 +198,24 @@ fn serving(w: &World, a: IpAddr) -> Result<Vec<ServingPort<'_>>, Reason> {
     } else {
         Err(Reason::NoLocalEndpoints)
     }
+}
+
+/// The ports of an address that serve somewhere, as a node offers them.
+pub(crate) fn serving_ports<'a>(w: &'a World, a: IpAddr, node: &NodeName) -> Vec<ServingPort<'a>> {
+    let mut ports = Vec::new();
+    for service in w.services_of_address(a) {
+        for port in won_ports(w, service, a) {
+            let e = endpoints(w, service, port, Family::of(a), node);
+            if e.cluster.is_empty() {
+                continue;
+            }
+            let (offer, backends) = port_offer(service, e);
+            let (protocol, port) = (port.protocol, port.port);
+            let frontend = Frontend { asked: Asked::Vip(a), protocol, port };
+            ports.push(ServingPort { service: &service.key, frontend, backends, offer });
+        }
+    }
+    ports
 }
 
 fn port_offer(service: &Service, e: Endpoints) -> (PortOffer, Vec<Backend>) {
@@ -210,7 +232,7 @@ fn port_offer(service: &Service, e: Endpoints) -> (PortOffer, Vec<Backend>) {
 ///
 /// Newer rules in flight, or refused, withdraw nothing as long as those before them still do.
 fn proven(o: &Observed, serving: &[ServingPort<'_>], a: IpAddr) -> Result<(), Reason> {
-    let leads = serving.iter().any(|p| leads(o, p, a));
+    let leads = serving.iter().any(|p| leads(o, p));
     if !leads && serving.iter().any(|p| o.refused.contains_key(p.service)) {
         Err(Reason::RulesRefused)
     } else if o.damaged.contains(&a) {
@@ -222,11 +244,10 @@ fn proven(o: &Observed, serving: &[ServingPort<'_>], a: IpAddr) -> Result<(), Re
     }
 }
 
-fn leads(o: &Observed, port: &ServingPort<'_>, a: IpAddr) -> bool {
+fn leads(o: &Observed, port: &ServingPort<'_>) -> bool {
     let Some(table) = o.acknowledged.get(port.service) else { return false };
-    let same =
-        |e: &&crate::Entry| e.address == a && e.protocol == port.protocol && e.port == port.port;
-    let backends = table.entries.iter().filter(same).flat_map(crate::Entry::outsider_backends);
+    let same = |e: &&Entry| e.frontend == port.frontend;
+    let backends = table.entries.iter().filter(same).flat_map(|e| e.backends(e.outsiders));
     let mut backends = backends.map(|b| (b.address, b.port));
     backends.any(|b| port.backends.iter().any(|serving| (serving.address, serving.port) == b))
 }

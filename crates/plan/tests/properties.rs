@@ -5,7 +5,7 @@ mod cluster;
 
 use cluster::{key, service, slice, world};
 use proptest::prelude::*;
-use signpost_plan::{NodeName, Outsiders, Table, table};
+use signpost_plan::{Answer, NodeName, Table, table};
 
 const NODES: [&str; 3] = ["a", "b", "c"];
 
@@ -55,17 +55,19 @@ proptest! {
         let serves = |a: &str| listed.iter().any(|(b, _, s)| a == b && s != "draining" && s != "unready");
         prop_assert!(entry.cluster.is_sorted());
         prop_assert!(entry.cluster.windows(2).all(|w| (w[0].address, w[0].port) != (w[1].address, w[1].port)));
-        for b in entry.cluster.iter().chain(entry.outsider_backends()) {
+        for b in entry.cluster.iter().chain(&entry.local) {
             prop_assert!(serves(&b.address.to_string()));
             let here = listed.iter().any(|(a, n, _)| *a == b.address.to_string() && n == node);
             prop_assert_eq!(b.local, here);
         }
-        match &entry.outsiders {
-            Outsiders::AsCluster => prop_assert!(!local || entry.cluster.is_empty()),
-            Outsiders::Local(only) => {
-                prop_assert!(local && !entry.cluster.is_empty());
-                prop_assert!(only.iter().all(|b| b.local) && only.is_sorted());
+        match entry.outsiders {
+            Answer::Cluster => prop_assert!(!local && !entry.cluster.is_empty()),
+            Answer::Refuse => prop_assert!(entry.cluster.is_empty() && entry.pods == Answer::Refuse),
+            Answer::Local => {
+                prop_assert!(local && !entry.local.is_empty());
+                prop_assert!(entry.local.iter().all(|b| b.local) && entry.local.is_sorted());
             }
+            Answer::Drop => prop_assert!(local && entry.local.is_empty()),
         }
         // Nobody inside is refused while an endpoint serves, wherever it is.
         if listed.iter().any(|(a, _, _)| undisputed(&listed, a)) {
@@ -84,7 +86,7 @@ proptest! {
         for (address, node, _) in ready {
             let at = NODES.iter().position(|n| n == node).unwrap();
             let entry = &tables[at].entries[0];
-            prop_assert!(entry.outsider_backends().iter().any(|b| b.address.to_string() == *address));
+            prop_assert!(entry.backends(entry.outsiders).iter().any(|b| b.address.to_string() == *address));
         }
     }
 }

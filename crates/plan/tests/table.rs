@@ -189,8 +189,7 @@ fn a_nodes_own_address_is_not_served() {
 }
 
 // Only LoadBalancer Services of ours: not another type, not another proxy's (KEP-2447), not another
-// class's, not one whose source ranges we cannot enforce. The label "headless" on a Service means
-// nothing (kube-proxy looks at it on slices).
+// class's. The label "headless" on a Service means nothing (kube-proxy looks at it on slices).
 #[test]
 fn services_of_others_are_left_alone() {
     let yaml = web("Cluster", &["198.19.1.5 a"]);
@@ -243,14 +242,4 @@ fn the_older_service_wins_a_port() {
     let same = pair("2026-01-02T00:00:00Z", "2026-01-02T00:00:00Z");
     check("a", &same, "none");
     check_of("other", "a", &same, "192.0.2.100:80/TCP | same\n192.0.2.100:443/TCP | same");
-}
-
-// This version serves IPv4 with TCP and UDP; the rest is parsed and left out.
-#[test]
-fn ipv6_and_sctp_are_left_out() {
-    let yaml = web("Cluster", &["198.19.1.5 a"]);
-    let six = yaml.replace("IPs: \"192.0.2.100", "IPs: \"192.0.2.100,2001:db8::1")
-        + "\n---\n{apiVersion: metallb.io/v1beta1, kind: IPAddressPool, metadata: {name: six}, spec: {addresses: ['2001:db8::/64']}}\n";
-    check("a", &six, "192.0.2.100:80/TCP 198.19.1.5:8080* | same");
-    check("a", &yaml.replace("port: 80}", "port: 80, protocol: SCTP}"), "none");
 }

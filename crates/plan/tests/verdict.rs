@@ -6,8 +6,8 @@ mod cluster;
 use cluster::{host, key, service, settled, slice, vip, web, world};
 use signpost_plan::world::{Change, Host};
 use signpost_plan::{
-    FULL_WEIGHT, Lease, LinkIndex, Observed, Outsiders, Reason, Verdict, World, eligible, explain,
-    table, verdict,
+    Answer, FULL_WEIGHT, Lease, LinkIndex, Observed, Reason, Verdict, World, eligible, explain,
+    table, unserved, verdict,
 };
 
 const AB: &[&str] = &["198.19.1.5 a", "198.19.2.5 b"];
@@ -216,7 +216,7 @@ fn terminating_endpoints_attract_only_when_none_is_ready() {
     assert_eq!(offers("b", &some), Ok(FULL_WEIGHT));
     let w = world("a", &some);
     let entry = &table(&w, &key("web"), w.this_node()).unwrap().entries[0];
-    assert!(matches!(&entry.outsiders, Outsiders::Local(bs) if bs.len() == 1));
+    assert_eq!((entry.outsiders, entry.local.len()), (Answer::Local, 1));
     let all = web("Local", &["198.19.1.5 a terminating", "198.19.2.5 b terminating"]);
     assert_eq!(offers("a", &all), Ok(0));
     assert_eq!(offers("a", &web("Cluster", &["198.19.2.5 b terminating"])), Ok(FULL_WEIGHT));
@@ -231,19 +231,38 @@ fn a_drained_node_offers_weight_zero() {
 }
 
 // Services that share an address: a node that serves all of it is preferred to one that serves a
-// part.
+// part, and one that serves more of its ports to one that serves less.
 #[test]
-fn a_part_of_a_shared_address_weighs_nothing() {
-    let other = service("other", "Local", &["192.0.2.100"], "2026-01-01T00:00:00Z")
-        .replace("port: 80", "port: 443")
-        + &slice("other-1", "other", &["198.19.2.6 b"]);
-    let yaml = web("Local", AB) + &other;
-    assert_eq!(offers("a", &yaml), Ok(0));
+fn who_serves_most_ports_of_a_shared_address_is_preferred() {
+    let other = |ports: &str, endpoint: &str| {
+        service("other", "Local", &["192.0.2.100"], "2026-01-01T00:00:00Z")
+            .replace("{name: p, port: 80}", ports)
+            + &slice("other-1", "other", &[endpoint]).replace(
+                "{name: p, port: 8080, protocol: TCP}",
+                "{name: p, port: 8080}, {name: q, port: 8081}",
+            )
+    };
+    let one = "{name: p, port: 443}";
+    let yaml = web("Local", AB) + &other(one, "198.19.2.6 b");
+    assert_eq!(offers("a", &yaml), Ok(1));
     assert_eq!(offers("b", &yaml), Ok(FULL_WEIGHT));
     assert_eq!(offers("c", &yaml), Err(Reason::NoLocalEndpoints));
+    let lost = |node: &str, yaml: &str| {
+        let lost = unserved(&world(node, yaml), vip());
+        lost.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(lost("a", &yaml), "192.0.2.100:443/TCP");
+    assert_eq!(lost("b", &yaml), "");
+    // Nobody serves all: b serves two of three ports.
+    let two = "{name: p, port: 443}, {name: q, port: 444}";
+    let apart = web("Local", &["198.19.1.5 a"]) + &other(two, "198.19.2.6 b");
+    assert_eq!((offers("a", &apart), offers("b", &apart)), (Ok(1), Ok(2)));
+    assert_eq!(lost("b", &apart), "192.0.2.100:80/TCP");
+    assert_eq!(lost("a", &apart), "192.0.2.100:443/TCP 192.0.2.100:444/TCP");
     // What no node serves counts for nobody.
     let dead = web("Local", AB)
-        + &other.replace("ready: true, serving: true", "ready: false, serving: false");
+        + &other(one, "198.19.2.6 b")
+            .replace("ready: true, serving: true", "ready: false, serving: false");
     assert_eq!(offers("a", &dead), Ok(FULL_WEIGHT));
 }
 
@@ -291,7 +310,7 @@ fn acknowledged_rules_are_judged_by_what_outsiders_get() {
     // A table of another port of the Service proves nothing.
     let mut o = settled(&world("a", &web("Cluster", AB)));
     for entry in o.acknowledged.values_mut().flat_map(|t| &mut t.entries) {
-        entry.port = 81;
+        entry.frontend.port = 81;
     }
     let w = world("a", &web("Cluster", AB));
     assert_eq!(eligible(&w, &o, vip()), Err(Reason::RulesNotAcknowledged));

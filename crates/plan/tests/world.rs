@@ -217,4 +217,16 @@ fn what_cannot_be_done_as_written_is_diagnosed() {
             "test.yaml:19:1: note: IPAddressPool far: no interface here has a subnet with 203.0.113.7: announced on every uplink",
         ],
     );
+    // Two Services share an address under Local, and no node has endpoints of both.
+    let apart = web("Local", &["198.19.1.5 a"])
+        + &service("other", "Local", &["192.0.2.100"], "2026-02-01T00:00:00Z")
+            .replace("port: 80", "port: 443")
+        + &slice("other-1", "other", &["198.19.2.5 b"]);
+    diagnosed(
+        &apart,
+        &[
+            "test.yaml:19:1: warning: Service demo/other: 192.0.2.100:443/TCP: under externalTrafficPolicy Local no node has endpoints of all ports of 192.0.2.100; a has most of them, and none of these: degraded",
+        ],
+    );
+    diagnosed(&apart.replace("198.19.2.5], nodeName: b", "198.19.2.5], nodeName: a"), &[]);
 }

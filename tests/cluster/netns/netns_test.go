@@ -3,6 +3,7 @@ package netns
 import (
 	"context"
 	"io"
+	"os"
 	"os/exec"
 	"testing"
 )
@@ -19,6 +20,11 @@ func TestSocketsAreMadeInside(t *testing.T) {
 	ip("netns", "add", name)
 	t.Cleanup(func() { ip("netns", "del", name) })
 	ip("-n", name, "link", "set", "lo", "up")
+
+	own, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
 
 	path := Directory + name
 	listener, err := Listen(path, "127.0.0.1:0")
@@ -44,6 +50,15 @@ func TestSocketsAreMadeInside(t *testing.T) {
 	defer connection.Close()
 	if said, err := io.ReadAll(connection); err != nil || string(said) != "inside" {
 		t.Errorf("%q, %v", said, err)
+	}
+	// The process is never inside, which /proc tells by its first thread.
+	for range 300 {
+		if err := Do(path, func() error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if now, _ := os.Readlink("/proc/self/ns/net"); now != own {
+			t.Fatal("the first thread is inside")
+		}
 	}
 	// What runs afterwards, on whatever thread, is outside again.
 	for range 50 {

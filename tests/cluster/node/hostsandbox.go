@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/third_party/forked/golang/expansion"
 
-	"signpost.test/cluster/scratch"
+	"cluster.signpost.test/scratch"
 )
 
 // entrypoint is where a container has the program under test, and what it runs if it is told nothing else.

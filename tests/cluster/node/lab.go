@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"signpost.test/cluster/netns"
+	"cluster.signpost.test/netns"
 )
 
 // labTimeout is far more than a busy machine needs to wire one pod.

@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"signpost.test/cluster/netns"
+	"cluster.signpost.test/netns"
 )
 
 // stopAfterAnnotation is how long the server of an ordinary Pod goes on after it was told to stop.

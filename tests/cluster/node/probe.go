@@ -17,7 +17,7 @@ import (
 	probehttp "k8s.io/kubernetes/pkg/probe/http"
 	"k8s.io/utils/ptr"
 
-	"signpost.test/cluster/netns"
+	"cluster.signpost.test/netns"
 )
 
 // probe starts the probes of a container that has just begun.

@@ -7,7 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"signpost.test/cluster/scratch"
+	"cluster.signpost.test/scratch"
 )
 
 // user is who a container's program runs as.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"signpost.test/cluster/scratch"
+	"cluster.signpost.test/scratch"
 )
 
 func TestPrivilegesAreWhatPodAndContainerSay(t *testing.T) {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"strconv"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
@@ -90,7 +90,7 @@ func (w *worker) post(f func()) {
 
 // update takes a newer state of the Pod. What we wrote ourselves may be newer still.
 func (w *worker) update(pod *corev1.Pod) {
-	if order, err := resourceversion.CompareResourceVersion(pod.ResourceVersion, w.pod.ResourceVersion); err != nil || order > 0 {
+	if isLater(pod.ResourceVersion, w.pod.ResourceVersion) {
 		w.pod = pod
 	}
 }
@@ -225,4 +225,12 @@ func (w *worker) wakeAt(at time.Time) {
 
 func (w *worker) log(format string, args ...any) {
 	log.Printf("pod %s/%s: %s", w.pod.Namespace, w.pod.Name, fmt.Sprintf(format, args...))
+}
+
+// isLater compares resource versions, which etcd's API servers write as numbers. One that is none is
+// taken for news. (k8s.io/apimachinery compares them too, from release 1.35 on.)
+func isLater(a, b string) bool {
+	x, errX := strconv.ParseUint(a, 10, 64)
+	y, errY := strconv.ParseUint(b, 10, 64)
+	return errX != nil || errY != nil || x > y
 }

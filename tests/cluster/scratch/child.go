@@ -19,8 +19,17 @@ const (
 	errorFD = 4
 )
 
-// Main is the child: it becomes the program, or says on errorFD why not.
-func Main() {
+// The child takes over before the packages of Kubernetes are set up, for which it has no use: it takes 7 ms of a
+// processor then, and 56 ms afterwards, at every exec probe. Packages are set up in the order of their paths, each
+// after those that it needs: hence the module's name, which comes before theirs.
+func init() {
+	if len(os.Args) > 1 && os.Args[1] == command {
+		child()
+	}
+}
+
+// child becomes the program, or says on errorFD why not.
+func child() {
 	// Namespaces and capabilities are this thread's, and it is this thread that becomes the program.
 	runtime.LockOSThread()
 	complaints := os.NewFile(errorFD, "complaints")

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"signpost.test/cluster/netns"
+	"cluster.signpost.test/netns"
 )
 
 // lingering is how long output is awaited from what a command left running.
@@ -32,7 +32,7 @@ type Process struct {
 // Start runs the program in a container of its own, within a network namespace. It returns when the program has
 // begun.
 func Start(spec *Spec, netnsPath string, output *os.File) (*Process, error) {
-	command := exec.Command("/proc/self/exe", Command)
+	command := exec.Command("/proc/self/exe", command)
 	command.Stdout, command.Stderr = output, output
 	command.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC,
@@ -144,7 +144,7 @@ func (p *Process) ExitCode() int { return p.code }
 func (p *Process) Exec(ctx context.Context, argv []string) ([]byte, error) {
 	spec := *p.spec
 	spec.Argv, spec.Enter = argv, p.PID()
-	command := exec.CommandContext(ctx, "/proc/self/exe", Command)
+	command := exec.CommandContext(ctx, "/proc/self/exe", command)
 	command.WaitDelay = lingering
 	var output output
 	command.Stdout, command.Stderr = &output, &output

@@ -8,8 +8,8 @@
 // up what it must not keep, and becomes the program.
 package scratch
 
-// Command is the subcommand that the child is started with; Main is what it does.
-const Command = "scratch-container"
+// command is the argument that the child is started with. A program that imports this package leaves it alone.
+const command = "scratch-container"
 
 // Spec is what to run, and where.
 type Spec struct {

@@ -123,6 +123,7 @@ fn cluster() -> Result<Tally> {
     let mut tally = Tally::default();
     tally.check("components", components());
     if tally.failed == 0 {
+        tally.check("the components' own tests", module_tests());
         // Pods of ours are containers without a library in them.
         let binary = release::build()?;
         tally += integration_tests_with(&[("SIGNPOST_STATIC", &binary)], |test| {
@@ -130,6 +131,13 @@ fn cluster() -> Result<Tally> {
         })?;
     }
     Ok(tally)
+}
+
+/// Those of the Go module, with the flags that it was built with: all else would be built again.
+fn module_tests() -> Result<()> {
+    let mut command = Command::new("go");
+    command.current_dir(workspace::root().join("tests/cluster"));
+    run::succeed(command.args(["test", "-trimpath", "-vet=off", "-count=1", "./..."]))
 }
 
 /// Apart from the tests, which stay silent while they wait for it.

@@ -42,12 +42,12 @@ pub enum Error {
         message: String,
     },
     /// A file or socket.
-    #[error("{what}: {source}")]
+    #[error("{what}: {cause}")]
     Io {
         /// The operation and its object.
         what: String,
         /// Why.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// The namespace for the guest.
     #[error(transparent)]
@@ -100,6 +100,6 @@ pub(super) trait At<T> {
 
 impl<T, E: Into<std::io::Error>> At<T> for Result<T, E> {
     fn at(self, what: impl FnOnce() -> String) -> Result<T, Error> {
-        self.map_err(|e| Error::Io { what: what(), source: e.into() })
+        self.map_err(|e| Error::Io { what: what(), cause: e.into() })
     }
 }

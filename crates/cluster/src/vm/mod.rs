@@ -7,8 +7,8 @@
 //! The guest's processors are emulated, since hosts of tests seldom let guests have their own ones.
 //! Measured on two processors with kernel 6.1 and 1 GiB:
 //! * `boot`, until commands are taken: 4 s of processor time; 3.1 s at best, 5.0 to 10.6 s beside
-//!   compilers (20 boots at a load of 5 to 10). With the kernel unpacked by the guest instead of by
-//!   `prepare` it takes 3 s more.
+//!   compilers (20 boots at a load of 5 to 10), 20 s at a load of 20. With the kernel unpacked by the
+//!   guest instead of by `prepare` it takes 3 s more.
 //! * `prepare`: 10 s the first time, then 0.2 ms. It leaves 474 MB in its folder.
 //! * `run`: 50 to 100 ms for a program that does nothing. What computes takes 25 to 50 times as long
 //!   as on the host.

@@ -6,6 +6,7 @@
 //! other  192.0.2.12 ──┘               pod  r 198.19.2.5 on the other machine
 //! ```
 //! The client reaches 203.0.113.0/24 by the node. The other machine answers the client directly.
+//! The same with IPv6: 2001:db8::, fd00:1:: and fd00:2:: for the pods, 2001:db8:113::/64.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -21,6 +22,44 @@ pub(crate) const NODE: &str = "192.0.2.11";
 pub(crate) const A: &str = "198.19.1.5";
 pub(crate) const B: &str = "198.19.1.6";
 pub(crate) const R: &str = "198.19.2.5";
+pub(crate) const V4: Addresses = Addresses {
+    client: CLIENT,
+    node: NODE,
+    other: "192.0.2.12",
+    pods: [A, B, R],
+    gateway: "198.19.1.1",
+    services: "203.0.113.",
+    second: "192.0.2.99",
+    loopback: "127.0.0.1",
+};
+
+pub(crate) const V6: Addresses = Addresses {
+    client: "2001:db8::200",
+    node: "2001:db8::11",
+    other: "2001:db8::12",
+    pods: ["fd00:1::5", "fd00:1::6", "fd00:2::5"],
+    gateway: "fd00:1::1",
+    services: "2001:db8:113::",
+    second: "2001:db8::99",
+    loopback: "::1",
+};
+
+/// Who has which address, in one family.
+pub(crate) struct Addresses {
+    pub(crate) client: &'static str,
+    pub(crate) node: &'static str,
+    pub(crate) other: &'static str,
+    /// a, b, r
+    pub(crate) pods: [&'static str; 3],
+    /// As which the node is seen by its pods.
+    pub(crate) gateway: &'static str,
+    /// The beginning of addresses that are reached by the node.
+    pub(crate) services: &'static str,
+    /// Of the node, once somebody adds it.
+    pub(crate) second: &'static str,
+    pub(crate) loopback: &'static str,
+}
+
 /// Where every pod listens.
 pub(crate) const POD_PORT: u16 = 8080;
 
@@ -37,6 +76,10 @@ impl Bed {
         let bed = Self { prefix: format!("fw{}x{count}-", std::process::id()) };
         for machine in MACHINES {
             ip(&format!("netns add {}", bed.name(machine)));
+            // An address may be used at once.
+            bed.inside(machine, || {
+                std::fs::write("/proc/sys/net/ipv6/conf/default/accept_dad", "0").unwrap();
+            });
             bed.ip(machine, "link set lo up");
         }
         bed.ip("switch", "link add br0 type bridge");
@@ -48,6 +91,9 @@ impl Bed {
             bed.ip(machine, &format!("address add {address}/24 dev eth0"));
             bed.ip(machine, "link set eth0 up");
         }
+        for (machine, address) in [("client", V6.client), ("node", V6.node), ("other", V6.other)] {
+            bed.ip(machine, &format!("address add {address}/64 dev eth0 nodad"));
+        }
         for (pod, address) in [("a", A), ("b", B)] {
             let peer = bed.name(pod);
             bed.ip("node", &format!("link add pod-{pod} type veth peer eth0 netns {peer}"));
@@ -58,6 +104,18 @@ impl Bed {
             bed.ip(pod, "link set eth0 up");
             bed.ip(pod, "route add default via 198.19.1.1 dev eth0 onlink");
         }
+        for (pod, address) in [("a", V6.pods[0]), ("b", V6.pods[1])] {
+            let gateway = V6.gateway;
+            bed.ip("node", &format!("address add {gateway}/128 dev pod-{pod} nodad"));
+            bed.ip("node", &format!("route add {address} dev pod-{pod}"));
+            bed.ip(pod, &format!("address add {address}/128 dev eth0 nodad"));
+            bed.ip(pod, &format!("route add default via {gateway} dev eth0 onlink"));
+        }
+        bed.ip("other", &format!("address add {}/128 dev lo nodad", V6.pods[2]));
+        bed.ip("node", "route add default via 2001:db8::1 dev eth0");
+        bed.ip("node", &format!("route add fd00:2::/64 via {}", V6.other));
+        bed.ip("other", &format!("route add fd00:1::/64 via {}", V6.node));
+        bed.ip("client", &format!("route add 2001:db8:113::/64 via {}", V6.node));
         bed.ip("other", &format!("address add {R}/32 dev lo"));
         bed.ip("node", "route add default via 192.0.2.1 dev eth0");
         bed.ip("node", "route add 198.19.2.0/24 via 192.0.2.12");
@@ -67,16 +125,26 @@ impl Bed {
             for (name, value) in [("ip_forward", "1"), ("icmp_ratelimit", "0")] {
                 std::fs::write(format!("/proc/sys/net/ipv4/{name}"), value).unwrap();
             }
+            for (name, value) in [("conf/all/forwarding", "1"), ("icmp/ratelimit", "0")] {
+                std::fs::write(format!("/proc/sys/net/ipv6/{name}"), value).unwrap();
+            }
         });
-        for (machine, name, address) in [("a", "a", A), ("b", "b", B), ("other", "r", R)] {
-            bed.serve(machine, name, address);
+        let pods = [("a", "a"), ("b", "b"), ("other", "r")];
+        for ((machine, name), at) in pods.into_iter().zip(0..) {
+            bed.serve(machine, name, V4.pods[at]);
+            bed.serve(machine, name, V6.pods[at]);
         }
         bed
     }
 
     /// The scope that the plan would give the node.
     pub(crate) fn scope() -> Scope {
-        Scope { uplinks: vec!["eth0".into()], pod_cidrs: vec!["198.19.0.0/16".parse().unwrap()] }
+        Scope {
+            uplinks: vec!["eth0".into()],
+            pod_cidrs: vec!["198.19.0.0/16".parse().unwrap(), "fd00::/16".parse().unwrap()],
+            // All but loopback.
+            node_ports: ["128.0.0.0/1", "2000::/3"].map(|net| net.parse().unwrap()).into(),
+        }
     }
 
     /// Runs something in a machine's namespace.

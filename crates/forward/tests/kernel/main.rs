@@ -5,6 +5,7 @@ mod bed;
 mod edits;
 mod flushed;
 mod guards;
+mod kinds;
 mod probe;
 mod senders;
 mod tables;

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use proptest::prelude::*;
-use signpost_forward::{Frontend, Lane, Member, Op, Part, Target, diff, render};
+use signpost_forward::{Frontend, Lane, Member, Op, Part, Target, Turn, diff, render};
 
 use crate::world::tables;
 
 /// The elements of a part, as a kernel would hold them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Elements {
-    verdicts: BTreeMap<(Lane, Frontend), Target>,
+    verdicts: BTreeMap<(Turn, Frontend), Target>,
     endpoints: BTreeMap<(Lane, Frontend, u32), (IpAddr, u16)>,
     members: BTreeSet<Member>,
 }
@@ -20,8 +20,8 @@ impl Elements {
     fn patch(&mut self, ops: &[Op]) {
         for op in ops {
             match op {
-                Op::Point { lane, frontend, replaces, target } => {
-                    let key = (*lane, *frontend);
+                Op::Point { turn, frontend, replaces, target } => {
+                    let key = (*turn, *frontend);
                     assert_eq!(self.verdicts.remove(&key).is_some(), *replaces, "{op:?}");
                     self.verdicts.extend(target.map(|target| (key, target)));
                 }

@@ -2,22 +2,17 @@
 
 use signpost_forward::{Forward, Options, Outcome};
 use signpost_netlink::nf_tables::CommitError;
-use signpost_nft::{Change, Part, Type};
-use signpost_plan::{Backend, Entry, Outsiders, Protocol, Scope, ServiceKey, Table};
+use signpost_nft::{Change, Family, Part, Type};
+use signpost_plan::{Asked, Backend, Entry, Frontend, Protocol, Scope, ServiceKey, Table};
 
 use crate::recorder::Recorder;
 use crate::world::key;
 
 fn table(service: u8, vip: u8) -> Table {
-    let address = [203, 0, 113, vip].into();
     let backend = Backend { address: [10, 244, 0, vip].into(), port: 8080, local: true };
-    let entry = Entry {
-        address,
-        protocol: Protocol::Tcp,
-        port: 80,
-        cluster: vec![backend],
-        outsiders: Outsiders::AsCluster,
-    };
+    let asked = Asked::Vip([203, 0, 113, vip].into());
+    let frontend = Frontend { asked, protocol: Protocol::Tcp, port: 80 };
+    let entry = Entry::for_everybody(frontend, vec![backend]);
     Table { service: key(service), entries: vec![entry] }
 }
 
@@ -65,7 +60,8 @@ fn many_are_refused_at_once_and_all_others_get_in() {
     let many = |n: u32| {
         let mut table = table(0, 0);
         table.service = ServiceKey { name: format!("s{n}").into(), ..key(0) };
-        table.entries[0].address = std::net::Ipv4Addr::from(0x0a60_0000 + n).into();
+        let address = std::net::Ipv4Addr::from(0x0a60_0000 + n).into();
+        table.entries[0].frontend.asked = Asked::Vip(address);
         table
     };
     // Every address that ends in 2.
@@ -73,7 +69,7 @@ fn many_are_refused_at_once_and_all_others_get_in() {
     let outcome = forward.sync((0..2500).map(many).collect(), &Scope::default());
     let refused = (0..2500).filter(|n| n % 256 == 2).count();
     assert_eq!((outcome.refused.len(), outcome.acknowledged.len()), (refused, 2500 - refused));
-    let contents = kernel.0.borrow().paper.contents().unwrap();
+    let contents = kernel.0.borrow().paper.contents(Family::Ip).unwrap();
     assert_eq!(contents.1["svc"].len(), 2500 - refused);
     assert_eq!(contents.1["vips"].len(), 2500 - refused);
 }
@@ -138,10 +134,10 @@ fn the_next_call_removes_what_the_second_transaction_left() {
     });
     let outcome = forward.apply(vec![(key(1), None)], &Scope::default());
     assert_eq!(outcome.acknowledged, [(key(1), None)]);
-    assert_eq!(kernel.0.borrow().paper.contents().unwrap().1["ep"].len(), 1);
+    assert_eq!(kernel.0.borrow().paper.contents(Family::Ip).unwrap().1["ep"].len(), 1);
     kernel.0.borrow_mut().refuses = None;
     forward.apply(Vec::new(), &Scope::default());
-    assert_eq!(kernel.0.borrow().paper.contents().unwrap().1["ep"].len(), 0);
+    assert_eq!(kernel.0.borrow().paper.contents(Family::Ip).unwrap().1["ep"].len(), 0);
 }
 
 #[test]

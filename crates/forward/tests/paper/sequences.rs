@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use signpost_forward::{Forward, Options, Paper, Protection, TableOwner};
 use signpost_netlink::nf_tables::{CommitError, Elements};
-use signpost_nft::{Bytes, Element, Part, SetValue, Table, Type, Value, Verdict};
+use signpost_nft::{Bytes, Element, Family, Part, SetValue, Table, Type, Value, Verdict};
 use signpost_plan::{Scope, ServiceKey};
 
 use crate::recorder::Recorder;
@@ -71,11 +71,19 @@ proptest! {
             }
             let mut fresh = Forward::with_kernel(Recorder::default(), OPTIONS).unwrap();
             settled(fresh.sync(have.values().cloned().collect(), &scope))?;
-            let contents = kernel.0.borrow().paper.contents().unwrap();
-            prop_assert_eq!(unordered(&contents), unordered(&fresh_contents(&have, &scope)));
-            for pair in kernel.0.borrow().states.windows(2) {
-                for (verdict, index) in missing(&pair[0].1, &pair[1].1) {
-                    prop_assert!(false, "{verdict:?} leads to {index}, gone at once");
+            for family in [Family::Ip, Family::Ip6] {
+                let contents = kernel.0.borrow().paper.contents(family);
+                let fresh = fresh_contents(family, &have, &scope);
+                // A table that was needed once stays, empty.
+                if contents.is_some() && fresh.is_some() {
+                    prop_assert_eq!(contents.as_ref().map(unordered), fresh.as_ref().map(unordered));
+                }
+                prop_assert!(contents.is_some() || fresh.is_none());
+                let states = &kernel.0.borrow().states;
+                for pair in states.get(&family).into_iter().flat_map(|states| states.windows(2)) {
+                    for (verdict, index) in missing(family, &pair[0].1, &pair[1].1) {
+                        prop_assert!(false, "{verdict:?} leads to {index}, gone at once");
+                    }
                 }
             }
         }
@@ -83,14 +91,15 @@ proptest! {
 }
 
 fn fresh_contents(
+    family: Family,
     have: &BTreeMap<ServiceKey, signpost_plan::Table>,
     scope: &Scope,
-) -> (Table, Elements) {
+) -> Option<(Table, Elements)> {
     let kernel = Recorder::default();
     let mut fresh = Forward::with_kernel(kernel.clone(), OPTIONS).unwrap();
     fresh.sync(have.values().cloned().collect(), scope);
-    let contents = kernel.0.borrow().paper.contents();
-    contents.unwrap()
+    let recorded = kernel.0.borrow();
+    recorded.paper.contents(family)
 }
 
 fn settled(outcome: signpost_forward::Outcome) -> Result<(), TestCaseError> {
@@ -101,17 +110,19 @@ fn settled(outcome: signpost_forward::Outcome) -> Result<(), TestCaseError> {
 
 fn edit(kernel: &Recorder, picks: &[prop::sample::Index]) {
     use signpost_forward::Kernel;
-    use signpost_nft::{Change, Family};
+    use signpost_nft::Change;
     let mut recorded = kernel.0.borrow_mut();
     for pick in picks {
-        let (_, elements) = recorded.paper.contents().unwrap();
-        let all: Vec<(Box<str>, Element)> = elements
-            .into_iter()
-            .flat_map(|(set, all)| all.into_iter().map(move |element| (set.clone(), element)))
-            .collect();
-        if let Some((set, element)) = (!all.is_empty()).then(|| pick.get(&all).clone()) {
+        let mut all: Vec<(Family, Box<str>, Element)> = Vec::new();
+        for family in [Family::Ip, Family::Ip6] {
+            let contents = recorded.paper.contents(family);
+            for (set, elements) in contents.into_iter().flat_map(|(_, elements)| elements) {
+                all.extend(elements.into_iter().map(|element| (family, set.clone(), element)));
+            }
+        }
+        if let Some((family, set, element)) = (!all.is_empty()).then(|| pick.get(&all).clone()) {
             let change = Change::DeleteElements(set, vec![element]);
-            Paper::commit(&mut recorded.paper, Family::Ip, "signpost", &[change]).unwrap();
+            Paper::commit(&mut recorded.paper, family, "signpost", &[change]).unwrap();
         }
     }
 }
@@ -123,29 +134,40 @@ fn unordered(contents: &(Table, Elements)) -> (BTreeSet<Box<str>>, Vec<String>) 
     let mut used: BTreeSet<Box<str>> = BTreeSet::new();
     for (set, all) in elements {
         for element in all {
-            if let Value::Verdict(Verdict::Goto(chain)) = &element.value {
+            if let Value::Verdict(Verdict::Goto(chain) | Verdict::Jump(chain)) = &element.value {
                 used.insert(chain.clone());
             }
             let key = match table.sets[set].value {
-                SetValue::Data(_) => frontend(element).0,
+                SetValue::Data(_) => frontend(table.family, element).0,
                 SetValue::None | SetValue::Verdict | SetValue::Foreign(_) => element.key,
             };
             lines.push(format!("{set} {key:?} {} {:?}", element.interval_end, element.value));
         }
     }
     lines.sort();
-    used.extend(table.chains.keys().filter(|name| !is_pick(name)).cloned());
+    used.extend(table.chains.keys().filter(|name| choice(name).is_none()).cloned());
     assert!(used.iter().all(|chain| table.chains.contains_key(chain)));
     (used, lines)
 }
 
-fn is_pick(chain: &str) -> bool {
-    chain.starts_with(['c', 'l']) && chain[1..].parse::<u32>().is_ok()
+/// From which map a shared chain picks, and of how many; none for one that remembers.
+fn choice(chain: &str) -> Option<(&'static str, u32)> {
+    if chain.strip_prefix('t').is_some_and(|timeout| timeout.parse::<u32>().is_ok()) {
+        return Some(("ep", 0));
+    }
+    let chain = chain.strip_prefix(['g', 'n']).unwrap_or(chain);
+    let (map, count) = match (chain.strip_prefix('c'), chain.strip_prefix('l')) {
+        (Some(count), _) => ("ep", count),
+        (None, Some(count)) => ("ep_l", count),
+        (None, None) => return None,
+    };
+    Some((map, if count == "s" { 1024 } else { count.parse().ok()? }))
 }
 
 /// A map's key without the index, and the index.
-fn frontend(element: &Element) -> (Bytes, u32) {
-    let types = [Type::Ipv4Addr, Type::InetProto, Type::InetService, Type::Number];
+fn frontend(family: Family, element: &Element) -> (Bytes, u32) {
+    let address = if family == Family::Ip6 { Type::Ipv6Addr } else { Type::Ipv4Addr };
+    let types = [address, Type::InetProto, Type::InetService, Type::Number];
     match element.key.parts(&types).unwrap()[..] {
         [address, protocol, port, Part::Number(index)] => {
             (Bytes::new(&[address, protocol, port]), index)
@@ -155,16 +177,18 @@ fn frontend(element: &Element) -> (Bytes, u32) {
 }
 
 /// What a packet that took a verdict from `before` can't find in either state.
-fn missing(before: &Elements, after: &Elements) -> Vec<(Bytes, u32)> {
+fn missing(family: Family, before: &Elements, after: &Elements) -> Vec<(Bytes, u32)> {
     let mut missing = Vec::new();
-    for (verdicts, endpoints) in [("svc", "ep"), ("svc_x", "ep_l")] {
-        let indexes = |state: &Elements| -> BTreeSet<(Bytes, u32)> {
-            state[endpoints].iter().map(frontend).collect()
-        };
-        let (old, new) = (indexes(before), indexes(after));
-        for element in &before[verdicts] {
+    let indexes = |state: &Elements, map: &str| -> BTreeSet<(Bytes, u32)> {
+        state[map].iter().map(|element| frontend(family, element)).collect()
+    };
+    for map in ["ep", "ep_l"] {
+        let (old, new) = (indexes(before, map), indexes(after, map));
+        for element in ["svc", "svc_x", "svc_o"].into_iter().flat_map(|verdicts| &before[verdicts])
+        {
             let Value::Verdict(Verdict::Goto(chain)) = &element.value else { continue };
-            let all = (0..chain[1..].parse().unwrap()).map(|index| (element.key, index));
+            let (from, count) = choice(chain).unwrap();
+            let all = (0..count).map(|index| (element.key, index)).filter(|_| from == map);
             missing.extend(all.filter(|slot| !old.contains(slot) || !new.contains(slot)));
         }
     }

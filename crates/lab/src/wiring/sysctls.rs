@@ -48,7 +48,7 @@ pub(super) fn write(ns: &Namespace, families: &[Family], forwards: bool) -> Resu
     }
     for (path, value) in wanted {
         std::fs::write(format!("/proc/sys/net/{path}"), value)
-            .map_err(|source| Error::Io { what: format!("net/{path} in {}", ns.name()), source })?;
+            .map_err(|cause| Error::Io { what: format!("net/{path} in {}", ns.name()), cause })?;
     }
     for (path, value) in OF_THE_MACHINE {
         let _ = std::fs::write(format!("/proc/sys/net/{path}"), value);

@@ -71,6 +71,7 @@ fn of_statement(statement: &Statement) -> Vec<&'static str> {
     match statement {
         Statement::Match { left, .. } | Statement::MatchBits { left, .. } => of_key(&[*left]),
         Statement::InSet { key, .. } | Statement::Vmap { key, .. } => of_key(key),
+        Statement::Learn { key, .. } => of_key(key),
         Statement::Dnat { key, .. } => {
             let mut options = of_key(key);
             options.push("CONFIG_NFT_NAT");
@@ -86,12 +87,25 @@ fn of_statement(statement: &Statement) -> Vec<&'static str> {
 fn of_key(key: &[Operand]) -> Vec<&'static str> {
     key.iter()
         .filter_map(|operand| match operand {
-            Operand::CtStatus | Operand::CtOriginalIpDaddr => Some("CONFIG_NFT_CT"),
+            Operand::CtState
+            | Operand::CtStatus
+            | Operand::CtOriginalIpSaddr
+            | Operand::CtOriginalIp6Saddr
+            | Operand::CtOriginalIpDaddr
+            | Operand::CtOriginalIp6Daddr
+            | Operand::CtReplyIpSaddr
+            | Operand::CtReplyIp6Saddr
+            | Operand::CtReplyProtoSrc
+            | Operand::CtOriginalProtoDst => Some("CONFIG_NFT_CT"),
+            Operand::JhashIpSaddr(_) | Operand::JhashIp6Saddr(_) => Some("CONFIG_NFT_HASH"),
+            Operand::FibDaddrType => Some("CONFIG_NFT_FIB_IPV4 or CONFIG_NFT_FIB_IPV6"),
             Operand::NumgenRandom(_) => Some("CONFIG_NFT_NUMGEN"),
             Operand::IpSaddr
             | Operand::IpDaddr
             | Operand::Ip6Saddr
             | Operand::Ip6Daddr
+            | Operand::AnyIpDaddr
+            | Operand::AnyIp6Daddr
             | Operand::ThDport
             | Operand::IcmpType
             | Operand::L4Proto

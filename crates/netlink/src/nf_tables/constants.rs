@@ -1,6 +1,6 @@
 //! Numbers of linux/netfilter/nf_tables.h and nfnetlink.h.
 
-use signpost_nft::{Family, Hook, Type};
+use signpost_nft::{Family, Form, Hook, Set, Type};
 
 pub(crate) const SUBSYSTEM: u16 = 10;
 pub(crate) const BATCH_BEGIN: u16 = 0x10;
@@ -38,6 +38,10 @@ pub(crate) const TABLE_PERSIST: u32 = 4;
 pub(crate) const SET_ANONYMOUS: u32 = 0x1;
 pub(crate) const SET_INTERVAL: u32 = 0x4;
 pub(crate) const SET_MAP: u32 = 0x8;
+pub(crate) const SET_TIMEOUT: u32 = 0x10;
+/// NFT_SET_EVAL: rules may add elements.
+pub(crate) const SET_DYNAMIC: u32 = 0x20;
+pub(crate) const SET_CONCAT: u32 = 0x80;
 pub(crate) const ELEMENT_INTERVAL_END: u32 = 1;
 /// NFT_DATA_VERDICT: the data type of a verdict map.
 pub(crate) const VERDICT_TYPE: u32 = 0xffff_ff00;
@@ -52,9 +56,27 @@ pub(crate) const NETWORK_HEADER: u32 = 1;
 pub(crate) const TRANSPORT_HEADER: u32 = 2;
 pub(crate) const META_IIFNAME: u32 = 6;
 pub(crate) const META_L4PROTO: u32 = 16;
+pub(crate) const CT_STATE: u32 = 0;
 pub(crate) const CT_STATUS: u32 = 2;
+pub(crate) const CT_PROTO_SRC: u32 = 11;
+pub(crate) const CT_PROTO_DST: u32 = 12;
+/// IP_CT_DIR_*
+pub(crate) const CT_ORIGINAL: u8 = 0;
+pub(crate) const CT_REPLY: u8 = 1;
 /// NFT_CT_DST_IP: typed, so it also works in family inet.
 pub(crate) const CT_DST_IP: u32 = 20;
+pub(crate) const CT_DST_IP6: u32 = 22;
+/// NFT_CT_SRC_IP
+pub(crate) const CT_SRC_IP: u32 = 19;
+pub(crate) const CT_SRC_IP6: u32 = 21;
+/// NFT_FIB_RESULT_ADDRTYPE
+pub(crate) const FIB_TYPE: u32 = 3;
+/// NFTA_FIB_F_DADDR
+pub(crate) const FIB_DADDR: u32 = 2;
+/// NFT_HASH_JENKINS
+pub(crate) const HASH_JENKINS: u32 = 0;
+/// NFT_DYNSET_OP_UPDATE
+pub(crate) const DYNSET_UPDATE: u32 = 1;
 pub(crate) const NUMGEN_RANDOM: u32 = 1;
 pub(crate) const LOOKUP_INVERTED: u32 = 1;
 pub(crate) const CMP_EQ: u32 = 0;
@@ -89,6 +111,16 @@ pub(crate) fn hook_of(number: u32) -> Option<Hook> {
     [Prerouting, Input, Forward, Output, Postrouting, Ingress]
         .into_iter()
         .find(|each| hook(*each) == number)
+}
+
+/// Without that of maps.
+pub(crate) fn set_flags(set: &Set) -> u32 {
+    match (set.form, &*set.key) {
+        (Form::Plain, _) => 0,
+        (Form::Interval, [] | [_]) => SET_INTERVAL,
+        (Form::Interval, _) => SET_INTERVAL | SET_CONCAT,
+        (Form::Learned { .. }, _) => SET_TIMEOUT | SET_DYNAMIC,
+    }
 }
 
 /// nft's number of a type; the kernel only keeps it. A concatenation is 6 bits each.

@@ -1,6 +1,6 @@
 //! Messages into tables, chains, sets and elements.
 
-use signpost_nft::{Base, Bytes, ChainType, Element, Set, SetValue, Type, Value, Verdict};
+use signpost_nft::{Base, Bytes, ChainType, Element, Form, Set, SetValue, Type, Value, Verdict};
 
 use super::constants as nf;
 use crate::message::{Attributes, Malformed, be32, string};
@@ -91,19 +91,25 @@ pub(crate) struct SetHeader<'a> {
 }
 
 pub(crate) fn set(attributes: Attributes<'_>) -> Result<SetHeader<'_>, Malformed> {
-    let [_, table, name, flags, key_type, key_len, data_type, data_len] = attributes.by_type()?;
+    let [_, table, name, flags, key_type, key_len, data_type, data_len, _, description] =
+        attributes.by_type()?;
     let number = |value: Option<&[u8]>| value.map_or(Ok(0), be32);
     let flags = number(flags)?;
-    let known = nf::SET_INTERVAL | nf::SET_MAP;
-    let interval = flags & nf::SET_INTERVAL != 0;
+    let [_, size] = Attributes::new(description.unwrap_or_default()).by_type()?;
+    let form = if flags & nf::SET_INTERVAL != 0 {
+        Form::Interval
+    } else if flags & nf::SET_DYNAMIC != 0 {
+        Form::Learned { size: number(size)? }
+    } else {
+        Form::Plain
+    };
     let key = types(number(key_type)?, number(key_len)?);
     let (data_type, data_len) = (number(data_type)?, number(data_len)?);
-    let value = match (flags & nf::SET_MAP != 0, data_type) {
-        _ if flags & !known != 0 => SetValue::Foreign(format!("flags {flags:#x}").into()),
+    let mut read = Set { key: key.clone().unwrap_or_default(), value: SetValue::None, form };
+    let strange = flags & !nf::SET_MAP != nf::set_flags(&read);
+    read.value = match (flags & nf::SET_MAP != 0, data_type) {
         _ if key.is_none() => SetValue::Foreign("key".into()),
-        _ if interval && key.as_ref().is_some_and(|key| key.len() != 1) => {
-            SetValue::Foreign("interval of a concatenation".into())
-        }
+        _ if strange => SetValue::Foreign(format!("flags {flags:#x}").into()),
         (false, _) => SetValue::None,
         (true, nf::VERDICT_TYPE) => SetValue::Verdict,
         (true, data_type) => types(data_type, data_len)
@@ -113,7 +119,7 @@ pub(crate) fn set(attributes: Attributes<'_>) -> Result<SetHeader<'_>, Malformed
         table: required(table)?,
         name: required(name)?,
         anonymous: flags & nf::SET_ANONYMOUS != 0,
-        set: Set { key: key.unwrap_or_default(), value, interval },
+        set: read,
     })
 }
 
@@ -126,40 +132,47 @@ fn types(number: u32, len: u32) -> Option<Vec<Type>> {
 pub(crate) struct ElementList<'a> {
     pub(crate) set: &'a str,
     pub(crate) elements: Vec<Element>,
-    /// Some have what no element of ours has: a timeout, an expression, a second key.
+    /// That a rule added: with a timeout.
+    pub(crate) learned: Vec<Element>,
+    /// Some have what no element of ours has, as an expression.
     pub(crate) foreign: bool,
 }
 
 pub(crate) fn elements(attributes: Attributes<'_>) -> Result<ElementList<'_>, Malformed> {
     let [_, _, set, list] = attributes.by_type()?;
-    let mut elements = Vec::new();
+    let (mut elements, mut learned) = (Vec::new(), Vec::new());
     let mut foreign = false;
     for attribute in Attributes::new(list.unwrap_or_default()) {
         match element(Attributes::new(attribute?.1))? {
-            Some(element) => elements.push(element),
+            Some((element, false)) => elements.push(element),
+            Some((element, true)) => learned.push(element),
             None => foreign = true,
         }
     }
-    Ok(ElementList { set: required(set)?, elements, foreign })
+    Ok(ElementList { set: required(set)?, elements, learned, foreign })
 }
 
-/// `None`: a foreign one.
-fn element(attributes: Attributes<'_>) -> Result<Option<Element>, Malformed> {
+/// An element, and whether it has a timeout; `None`: a foreign one.
+fn element(attributes: Attributes<'_>) -> Result<Option<(Element, bool)>, Malformed> {
     let [_, key, value, flags, timeout, _, _, expression, _, object, key_end, expressions] =
         attributes.by_type()?;
     let flags = flags.map_or(Ok(0), be32)?;
-    let strange = [timeout, expression, object, key_end, expressions];
+    let strange = [expression, object, expressions];
     if strange.iter().any(Option::is_some) || flags & !nf::ELEMENT_INTERVAL_END != 0 {
         return Ok(None);
     }
     let [_, key] = Attributes::new(key.ok_or(Malformed("an element without key"))?).by_type()?;
     let Some(key) = key.and_then(Bytes::from_slice) else { return Ok(None) };
-    let value = match value.map(data).transpose()? {
-        None => Value::None,
-        Some(Some(value)) => value,
-        Some(None) => return Ok(None),
+    let last = key_end.map(|end| Attributes::new(end).by_type()).transpose()?;
+    let last = last.map(|[_, last]: [Option<&[u8]>; 2]| last.and_then(Bytes::from_slice));
+    let value = match (value.map(data).transpose()?, last) {
+        (None, None) => Value::None,
+        (None, Some(Some(last))) => Value::Last(last),
+        (Some(Some(value)), None) => value,
+        (None | Some(_), Some(_)) | (Some(None), None) => return Ok(None),
     };
-    Ok(Some(Element { key, interval_end: flags & nf::ELEMENT_INTERVAL_END != 0, value }))
+    let interval_end = flags & nf::ELEMENT_INTERVAL_END != 0;
+    Ok(Some((Element { key, interval_end, value }, timeout.is_some())))
 }
 
 /// NFTA_DATA_*; `None`: a verdict or data that none of ours has.

@@ -3,12 +3,16 @@
 use std::ops::Range;
 
 use signpost_nft::{
-    Base, ChainType, Change, Element, Family, Operand, Rule, Set, SetValue, Statement, Type, Value,
-    Verdict,
+    Base, ChainType, Change, Element, Family, Form, Rule, Set, SetValue, Type, Value,
 };
 
 use super::{constants as nf, userdata};
 use crate::message::{ACK, APPEND, Attributes, CREATE, Messages, REQUEST, Writer};
+
+mod rule;
+
+use rule::{data_verdict, statement};
+pub(super) use rule::{nat_is_ipv6, port_unreachable};
 
 /// An attribute's length is of 16 bits: a list of elements ends well below 64 KiB, so that the
 /// largest element still fits.
@@ -158,10 +162,10 @@ impl Target<'_> {
         let id = self.batch.set_id;
         self.begin(nf::NEW_SET, CREATE, 0);
         let w = self.writer();
-        let interval = if set.interval { nf::SET_INTERVAL } else { 0 };
+        let form = nf::set_flags(set);
         let map = if set.value == SetValue::None { 0 } else { nf::SET_MAP };
         w.string(2, name);
-        w.be32(3, interval | map);
+        w.be32(3, form | map);
         w.be32(4, nf::set_type(&set.key));
         w.be32(5, Type::total_size(&set.key) as u32);
         match &set.value {
@@ -176,6 +180,7 @@ impl Target<'_> {
             }
             SetValue::Foreign(_) => return false,
         }
+        describe(w, set);
         w.be32(10, id);
         if let Some(userdata) = userdata::of_set(set) {
             w.attribute(13, &userdata);
@@ -270,14 +275,46 @@ impl Target<'_> {
     }
 }
 
+/// NFTA_SET_DESC: how large it may grow, or where the parts of its ranges end.
+fn describe(w: &mut Writer, set: &Set) {
+    const SIZE: u16 = 1;
+    const CONCATENATION: u16 = 2;
+    const FIELD_LENGTH: u16 = 1;
+    match (set.form, &*set.key) {
+        (Form::Plain, _) | (Form::Interval, [] | [_]) => {}
+        (Form::Interval, parts) => {
+            let description = w.nest(9);
+            let list = w.nest(CONCATENATION);
+            for part in parts {
+                let field = w.nest(nf::LIST_ELEMENT);
+                w.be32(FIELD_LENGTH, part.size() as u32);
+                w.end_nest(field);
+            }
+            w.end_nest(list);
+            w.end_nest(description);
+        }
+        (Form::Learned { size }, _) => {
+            let description = w.nest(9);
+            w.be32(SIZE, size);
+            w.end_nest(description);
+        }
+    }
+}
+
 fn element(w: &mut Writer, element: &Element, with_value: bool) {
     let nest = w.nest(nf::LIST_ELEMENT);
     let key = w.nest(1);
     w.attribute(nf::DATA_VALUE, element.key.as_slice());
     w.end_nest(key);
+    // The kernel finds a range by both of its ends.
+    if let Value::Last(last) = &element.value {
+        let end = w.nest(10);
+        w.attribute(nf::DATA_VALUE, last.as_slice());
+        w.end_nest(end);
+    }
     if with_value {
         match &element.value {
-            Value::None => {}
+            Value::None | Value::Last(_) => {}
             Value::Data(data) => {
                 let value = w.nest(2);
                 w.attribute(nf::DATA_VALUE, data.as_slice());
@@ -289,211 +326,5 @@ fn element(w: &mut Writer, element: &Element, with_value: bool) {
     if element.interval_end {
         w.be32(3, nf::ELEMENT_INTERVAL_END);
     }
-    w.end_nest(nest);
-}
-
-/// False: it can't be written.
-fn statement(w: &mut Writer, family: Family, statement: &Statement) -> bool {
-    match statement {
-        Statement::Match { left, negated, right } => {
-            load(w, *left, FIRST_WORD);
-            compare(w, if *negated { nf::CMP_NEQ } else { nf::CMP_EQ }, right.as_slice());
-        }
-        Statement::MatchBits { left, bits, any } => {
-            load(w, *left, FIRST_WORD);
-            bitwise_and(w, *bits);
-            compare(w, if *any { nf::CMP_NEQ } else { nf::CMP_EQ }, &[0; 4]);
-        }
-        Statement::InSet { key, set, negated } => {
-            load_all(w, key);
-            lookup(w, set, None, *negated);
-        }
-        Statement::Vmap { key, map } => {
-            load_all(w, key);
-            lookup(w, map, Some(VERDICT_REGISTER), false);
-        }
-        Statement::Dnat { key, map } => {
-            load_all(w, key);
-            lookup(w, map, Some(register(FIRST_WORD)), false);
-            dnat(w, nat_is_ipv6(family, key));
-        }
-        Statement::Masquerade { fully_random } => expression(w, "masq", |w| {
-            if *fully_random {
-                w.be32(1, nf::FULLY_RANDOM);
-            }
-        }),
-        Statement::Redirect => expression(w, "redir", |_| {}),
-        Statement::RejectTcpReset => reject(w, nf::REJECT_RESET, 0),
-        Statement::RejectPortUnreachable => {
-            let (kind, code) = port_unreachable(family);
-            reject(w, kind, code);
-        }
-        Statement::Verdict(verdict) => expression(w, "immediate", |w| {
-            w.be32(1, VERDICT_REGISTER);
-            data_verdict(w, 2, verdict);
-        }),
-        Statement::Foreign(_) => return false,
-    }
-    true
-}
-
-/// NFT_REG_VERDICT
-const VERDICT_REGISTER: u32 = 0;
-/// Registers are counted in words of 4 bytes.
-const FIRST_WORD: u32 = 0;
-
-/// As nft numbers them: a word at the start of 16 bytes by NFT_REG_1 for the first, else
-/// NFT_REG32_00 and up.
-fn register(word: u32) -> u32 {
-    if word == 0 { 1 } else { 8 + word }
-}
-
-fn load_all(w: &mut Writer, key: &[Operand]) {
-    let mut word = FIRST_WORD;
-    for operand in key {
-        load(w, *operand, word);
-        word += operand.kind().size().div_ceil(4) as u32;
-    }
-}
-
-fn load(w: &mut Writer, operand: Operand, word: u32) {
-    let register = register(word);
-    match operand {
-        Operand::IpSaddr => payload(w, register, nf::NETWORK_HEADER, 12, 4),
-        Operand::IpDaddr => payload(w, register, nf::NETWORK_HEADER, 16, 4),
-        Operand::Ip6Saddr => payload(w, register, nf::NETWORK_HEADER, 8, 16),
-        Operand::Ip6Daddr => payload(w, register, nf::NETWORK_HEADER, 24, 16),
-        Operand::ThDport => payload(w, register, nf::TRANSPORT_HEADER, 2, 2),
-        Operand::IcmpType => payload(w, register, nf::TRANSPORT_HEADER, 0, 1),
-        Operand::L4Proto => meta(w, register, nf::META_L4PROTO),
-        Operand::IifName => meta(w, register, nf::META_IIFNAME),
-        Operand::CtStatus => expression(w, "ct", |w| {
-            w.be32(1, register);
-            w.be32(2, nf::CT_STATUS);
-        }),
-        Operand::CtOriginalIpDaddr => expression(w, "ct", |w| {
-            w.be32(1, register);
-            w.be32(2, nf::CT_DST_IP);
-            w.attribute(3, &[0]);
-        }),
-        Operand::NumgenRandom(modulus) => expression(w, "numgen", |w| {
-            w.be32(1, register);
-            w.be32(2, modulus);
-            w.be32(3, nf::NUMGEN_RANDOM);
-            w.be32(4, 0);
-        }),
-    }
-}
-
-fn payload(w: &mut Writer, register: u32, header: u32, offset: u32, length: u32) {
-    expression(w, "payload", |w| {
-        w.be32(1, register);
-        w.be32(2, header);
-        w.be32(3, offset);
-        w.be32(4, length);
-    });
-}
-
-fn meta(w: &mut Writer, register: u32, key: u32) {
-    expression(w, "meta", |w| {
-        w.be32(1, register);
-        w.be32(2, key);
-    });
-}
-
-fn compare(w: &mut Writer, operator: u32, with: &[u8]) {
-    expression(w, "cmp", |w| {
-        w.be32(1, register(FIRST_WORD));
-        w.be32(2, operator);
-        let data = w.nest(3);
-        w.attribute(nf::DATA_VALUE, with);
-        w.end_nest(data);
-    });
-}
-
-fn bitwise_and(w: &mut Writer, bits: u32) {
-    expression(w, "bitwise", |w| {
-        w.be32(1, register(FIRST_WORD));
-        w.be32(2, register(FIRST_WORD));
-        w.be32(3, 4);
-        for (attribute, value) in [(4, bits), (5, 0)] {
-            let data = w.nest(attribute);
-            w.attribute(nf::DATA_VALUE, &value.to_ne_bytes());
-            w.end_nest(data);
-        }
-    });
-}
-
-fn lookup(w: &mut Writer, set: &str, into: Option<u32>, inverted: bool) {
-    expression(w, "lookup", |w| {
-        w.string(1, set);
-        w.be32(2, register(FIRST_WORD));
-        if let Some(register) = into {
-            w.be32(3, register);
-        }
-        if inverted {
-            w.be32(5, nf::LOOKUP_INVERTED);
-        }
-    });
-}
-
-fn dnat(w: &mut Writer, ipv6: bool) {
-    expression(w, "nat", |w| {
-        w.be32(1, nf::NAT_DNAT);
-        w.be32(2, u32::from(nf::family(if ipv6 { Family::Ip6 } else { Family::Ip })));
-        w.be32(3, register(FIRST_WORD));
-        w.be32(5, register(if ipv6 { 4 } else { 1 }));
-    });
-}
-
-/// In family inet the key says of which family an address is.
-pub(crate) fn nat_is_ipv6(family: Family, key: &[Operand]) -> bool {
-    match family {
-        Family::Ip => false,
-        Family::Ip6 => true,
-        Family::Inet => key.iter().any(|part| part.kind() == Type::Ipv6Addr),
-    }
-}
-
-/// The reject expression's type and code.
-pub(crate) fn port_unreachable(family: Family) -> (u32, u8) {
-    match family {
-        Family::Ip => (nf::REJECT_ICMP, 3),
-        Family::Ip6 => (nf::REJECT_ICMP, 4),
-        Family::Inet => (nf::REJECT_ICMPX, 1),
-    }
-}
-
-fn reject(w: &mut Writer, kind: u32, code: u8) {
-    expression(w, "reject", |w| {
-        w.be32(1, kind);
-        w.attribute(2, &[code]);
-    });
-}
-
-fn data_verdict(w: &mut Writer, attribute: u16, verdict: &Verdict) {
-    let (code, chain) = match verdict {
-        Verdict::Accept => (nf::ACCEPT, None),
-        Verdict::Drop => (nf::DROP, None),
-        Verdict::Return => (nf::RETURN, None),
-        Verdict::Jump(chain) => (nf::JUMP, Some(chain)),
-        Verdict::Goto(chain) => (nf::GOTO, Some(chain)),
-    };
-    let data = w.nest(attribute);
-    let nest = w.nest(nf::DATA_VERDICT);
-    w.be32(1, code as u32);
-    if let Some(chain) = chain {
-        w.string(2, chain);
-    }
-    w.end_nest(nest);
-    w.end_nest(data);
-}
-
-fn expression(w: &mut Writer, name: &str, attributes: impl FnOnce(&mut Writer)) {
-    let nest = w.nest(nf::LIST_ELEMENT);
-    w.string(1, name);
-    let data = w.nest(2);
-    attributes(w);
-    w.end_nest(data);
     w.end_nest(nest);
 }

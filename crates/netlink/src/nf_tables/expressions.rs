@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use signpost_nft::{Bytes, Family, Operand, Rule, Set, SetValue, Statement, Type, Value};
+use signpost_nft::{Bytes, Family, Jhash, Operand, Rule, Set, SetValue, Statement, Type, Value};
 
 use super::constants as nf;
 use super::{decode, encode};
@@ -64,6 +64,9 @@ impl Reader<'_> {
             "ct" => self.ct(attributes),
             "numgen" => self.numgen(attributes),
             "bitwise" => self.bitwise(attributes),
+            "hash" => self.hash(attributes),
+            "fib" => self.fib(attributes),
+            "dynset" => self.learn(attributes),
             "cmp" => self.compare(attributes),
             "lookup" => self.lookup(attributes),
             "nat" => self.nat(attributes),
@@ -101,8 +104,16 @@ impl Reader<'_> {
     fn ct(&mut self, a: [Option<&[u8]>; 8]) -> Result<(), Foreign> {
         let [_, register, key, direction, ..] = a;
         let operand = match (number(key)?, direction) {
+            (nf::CT_STATE, None) => Operand::CtState,
             (nf::CT_STATUS, None) => Operand::CtStatus,
-            (nf::CT_DST_IP, Some([0])) => Operand::CtOriginalIpDaddr,
+            (nf::CT_SRC_IP, Some(&[nf::CT_ORIGINAL])) => Operand::CtOriginalIpSaddr,
+            (nf::CT_SRC_IP6, Some(&[nf::CT_ORIGINAL])) => Operand::CtOriginalIp6Saddr,
+            (nf::CT_DST_IP, Some(&[nf::CT_ORIGINAL])) => Operand::CtOriginalIpDaddr,
+            (nf::CT_DST_IP6, Some(&[nf::CT_ORIGINAL])) => Operand::CtOriginalIp6Daddr,
+            (nf::CT_SRC_IP, Some(&[nf::CT_REPLY])) => Operand::CtReplyIpSaddr,
+            (nf::CT_SRC_IP6, Some(&[nf::CT_REPLY])) => Operand::CtReplyIp6Saddr,
+            (nf::CT_PROTO_SRC, Some(&[nf::CT_REPLY])) => Operand::CtReplyProtoSrc,
+            (nf::CT_PROTO_DST, Some(&[nf::CT_ORIGINAL])) => Operand::CtOriginalProtoDst,
             _ => return Err(Foreign),
         };
         self.load(register, operand)
@@ -118,18 +129,68 @@ impl Reader<'_> {
 
     fn bitwise(&mut self, a: [Option<&[u8]>; 8]) -> Result<(), Foreign> {
         let [_, source, target, length, mask, xor, operation, _] = a;
-        let operand = self.take_operand(source)?;
-        let four_bytes = |nest: Option<&[u8]>| -> Result<[u8; 4], Foreign> {
-            let [_, value] = Attributes::new(nest.ok_or(Foreign)?).by_type()?;
-            value.ok_or(Foreign)?.try_into().map_err(|_| Foreign)
-        };
-        let plain = number(length)? == 4 && optional(operation)? == 0 && four_bytes(xor)? == [0; 4];
-        if !plain || operand.kind() != Type::Number {
+        let operand = self.take_last(source)?;
+        let [_, mask] = Attributes::new(mask.ok_or(Foreign)?).by_type()?;
+        let [_, xor] = Attributes::new(xor.ok_or(Foreign)?).by_type()?;
+        let (mask, xor) = (mask.ok_or(Foreign)?, xor.ok_or(Foreign)?);
+        let size = operand.kind().size();
+        let is_whole = number(length)? as usize == size && mask.len() == size;
+        let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
+        if !is_whole || optional(operation)? != 0 || !is_zero(xor) {
             return Err(Foreign);
         }
-        let bits = u32::from_ne_bytes(four_bytes(mask)?);
-        self.loaded.push((word(target)?, Loaded::Masked(operand, bits)));
+        let masked = match operand {
+            Operand::IpDaddr if is_zero(mask) => Loaded::Whole(Operand::AnyIpDaddr),
+            Operand::Ip6Daddr if is_zero(mask) => Loaded::Whole(Operand::AnyIp6Daddr),
+            operand if operand.kind() == Type::Number => {
+                let bits = mask.try_into().map_err(|_| Foreign)?;
+                Loaded::Masked(operand, u32::from_ne_bytes(bits))
+            }
+            _ => return Err(Foreign),
+        };
+        self.loaded.push((word(target)?, masked));
         Ok(())
+    }
+
+    fn hash(&mut self, a: [Option<&[u8]>; 8]) -> Result<(), Foreign> {
+        let [_, source, target, length, modulus, seed, offset, kind] = a;
+        let into = Jhash { modulus: number(modulus)?, seed: number(seed)? };
+        let operand = match (self.take_last(source)?, number(length)?) {
+            (Operand::IpSaddr, 4) => Operand::JhashIpSaddr(into),
+            (Operand::Ip6Saddr, 16) => Operand::JhashIp6Saddr(into),
+            _ => return Err(Foreign),
+        };
+        if optional(offset)? != 0 || optional(kind)? != nf::HASH_JENKINS {
+            return Err(Foreign);
+        }
+        self.load(target, operand)
+    }
+
+    fn fib(&mut self, [_, register, result, flags, ..]: [Option<&[u8]>; 8]) -> Result<(), Foreign> {
+        if number(result)? != nf::FIB_TYPE || number(flags)? != nf::FIB_DADDR {
+            return Err(Foreign);
+        }
+        self.load(register, Operand::FibDaddrType)
+    }
+
+    fn learn(&mut self, a: [Option<&[u8]>; 8]) -> Result<(), Foreign> {
+        let [_, name, _, operation, key, value, timeout, expression] = a;
+        let name = string(name.ok_or(Foreign)?)?;
+        let map = self.sets.get(name).ok_or(Foreign)?;
+        let SetValue::Data(types) = &map.value else { return Err(Foreign) };
+        let timeout = timeout.ok_or(Foreign)?.try_into().map_err(|_| Foreign)?;
+        let timeout_ms = u64::from_be_bytes(timeout);
+        let whole = timeout_ms.is_multiple_of(1000) && expression.is_none();
+        if !whole || number(operation)? != nf::DYNSET_UPDATE || self.loaded.len() < map.key.len() {
+            return Err(Foreign);
+        }
+        let values = self.loaded.split_off(map.key.len());
+        let key_words = words(&map.key);
+        let key = self.take_key(key, 0, &map.key)?;
+        self.loaded = values;
+        let value = self.take_key(value, key_words, types)?;
+        let timeout_s = u32::try_from(timeout_ms / 1000).map_err(|_| Foreign)?;
+        self.push(Statement::Learn { key, value, timeout_s, map: name.into() })
     }
 
     fn compare(&mut self, a: [Option<&[u8]>; 8]) -> Result<(), Foreign> {
@@ -157,7 +218,7 @@ impl Reader<'_> {
         let [_, name, source, target, _, flags, ..] = a;
         let name = string(name.ok_or(Foreign)?)?;
         let set = self.sets.get(name).ok_or(Foreign)?;
-        let key = self.take_key(source, &set.key)?;
+        let key = self.take_key(source, 0, &set.key)?;
         let inverted = match optional(flags)? {
             0 => false,
             nf::LOOKUP_INVERTED => true,
@@ -248,7 +309,7 @@ impl Reader<'_> {
         }
         match decode::data(data.ok_or(Foreign)?)? {
             Some(Value::Verdict(verdict)) => self.push(Statement::Verdict(verdict)),
-            Some(Value::None | Value::Data(_)) | None => Err(Foreign),
+            Some(Value::None | Value::Data(_) | Value::Last(_)) | None => Err(Foreign),
         }
     }
 
@@ -268,20 +329,22 @@ impl Reader<'_> {
         }
     }
 
-    fn take_operand(&mut self, register: Option<&[u8]>) -> Result<Operand, Foreign> {
-        match self.take(register)? {
-            Loaded::Whole(operand) => Ok(operand),
-            Loaded::Masked(..) => Err(Foreign),
+    /// What was loaded last, to be changed in place.
+    fn take_last(&mut self, register: Option<&[u8]>) -> Result<Operand, Foreign> {
+        match self.loaded.pop() {
+            Some((at, Loaded::Whole(operand))) if at == word(register)? => Ok(operand),
+            Some(_) | None => Err(Foreign),
         }
     }
 
     fn take_key(
         &mut self,
         register: Option<&[u8]>,
+        first_word: u32,
         types: &[Type],
     ) -> Result<Vec<Operand>, Foreign> {
         let mut next = word(register)?;
-        if next != 0 || self.loaded.len() != types.len() {
+        if next != first_word || self.loaded.len() != types.len() {
             return Err(Foreign);
         }
         let mut key = Vec::with_capacity(types.len());
@@ -303,6 +366,11 @@ impl Reader<'_> {
         self.statements.push(statement);
         Ok(())
     }
+}
+
+/// How many words a key takes.
+fn words(types: &[Type]) -> u32 {
+    types.iter().map(|kind| kind.size().div_ceil(4) as u32).sum()
 }
 
 fn number(value: Option<&[u8]>) -> Result<u32, Foreign> {

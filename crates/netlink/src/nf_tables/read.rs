@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use signpost_nft::{Element, Family, Set, SetValue, Table};
+use signpost_nft::{Element, Family, Form, Set, SetValue, Table};
 
 use super::constants as nf;
 use super::session::Session;
@@ -19,7 +19,8 @@ pub type Elements = BTreeMap<Box<str>, Vec<Element>>;
 
 impl Session {
     /// Reads a table with everything in it; `None`: there is none. What Signpost never writes comes
-    /// as the `Foreign` variants; sets without a name and stateful objects are left out.
+    /// as the `Foreign` variants; sets without a name, stateful objects and what sets
+    /// have learned are left out.
     pub fn read(
         &mut self,
         family: Family,
@@ -60,10 +61,11 @@ impl Session {
         self.read_rules(&mut table)?;
         let mut elements = Elements::new();
         for (set_name, set) in &mut table.sets {
-            let all = if matches!(set.value, SetValue::Foreign(_)) {
-                Vec::new()
-            } else {
-                self.read_elements(family, name, set_name, set)?
+            let all = match (&set.value, set.form) {
+                (SetValue::Foreign(_), _) | (_, Form::Learned { .. }) => Vec::new(),
+                (SetValue::None | SetValue::Data(_) | SetValue::Verdict, _) => {
+                    self.read_elements(family, name, set_name, set)?
+                }
             };
             elements.insert(set_name.clone(), all);
         }
@@ -150,7 +152,7 @@ impl Session {
             let mut foreign = false;
             self.ask(request, &[(1, table), (2, name)], |attributes| {
                 let mut list = decode::elements(attributes)?;
-                foreign |= list.foreign;
+                foreign |= list.foreign || !list.learned.is_empty();
                 elements.append(&mut list.elements);
                 Ok(())
             })?;
@@ -166,6 +168,24 @@ impl Session {
             return Ok(elements);
         }
         Err(Failed::Interrupted)
+    }
+
+    /// What a set has learned from packets.
+    pub fn learned(
+        &mut self,
+        family: Family,
+        table: &str,
+        set: &str,
+    ) -> Result<Vec<Element>, ReadError> {
+        let request = Request::dump(nf::GET_ELEMENTS, family);
+        request::steadily(ATTEMPTS, || {
+            let mut elements = Vec::new();
+            self.ask(request, &[(1, table), (2, set)], |attributes| {
+                elements.append(&mut decode::elements(attributes)?.learned);
+                Ok(())
+            })?;
+            Ok(elements)
+        })
     }
 
     fn ask(

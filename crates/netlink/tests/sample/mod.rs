@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use signpost_nft::{
-    Base, Bytes, Chain, ChainType, Change, Element, Family, Hook, Operand, Part, Rule, Set,
-    SetValue, Statement, Table, Type, Value, Verdict,
+    Base, Bytes, Chain, ChainType, Change, Element, Family, Form, Hook, Jhash, Operand, Part, Rule,
+    Set, SetValue, Statement, Table, Type, Value, Verdict,
 };
 
 pub(crate) type Elements = BTreeMap<Box<str>, Vec<Element>>;
@@ -23,23 +23,29 @@ pub(crate) fn table() -> (Table, Elements) {
         sets: BTreeMap::new(),
         chains: BTreeMap::new(),
     };
-    let mut set = |name: &str, key: &[Type], value, interval| {
-        table.sets.insert(name.into(), Set { key: key.to_vec(), value, interval });
+    let mut set = |name: &str, key: &[Type], value, form| {
+        table.sets.insert(name.into(), Set { key: key.to_vec(), value, form });
     };
     let service = [Address, InetProto, InetService];
-    set("services", &service, SetValue::Verdict, false);
+    set("services", &service, SetValue::Verdict, Form::Plain);
     set(
         "endpoints",
         &[Address, InetProto, InetService, Number],
         SetValue::Data(vec![Address, InetService]),
-        false,
+        Form::Plain,
     );
-    set("vips", &[Address], SetValue::None, false);
-    set("pods", &[Address], SetValue::None, true);
-    set("hairpin", &[Address, Address], SetValue::None, false);
-    set("uplinks", &[IfName], SetValue::None, false);
-    set("ports", &[InetService], SetValue::Data(vec![InetService]), false);
-    set("protocols", &[InetProto], SetValue::Verdict, false);
+    set("vips", &[Address], SetValue::None, Form::Plain);
+    set("pods", &[Address], SetValue::None, Form::Interval);
+    set("hairpin", &[Address, Address], SetValue::None, Form::Plain);
+    set("uplinks", &[IfName], SetValue::None, Form::Plain);
+    set("ports", &[InetService], SetValue::Data(vec![InetService]), Form::Plain);
+    set("protocols", &[InetProto], SetValue::Verdict, Form::Plain);
+    let client = [Address, Address, InetProto, InetService];
+    let learned = Form::Learned { size: 65_536 };
+    set("learned", &client, SetValue::Data(vec![Address, InetService]), learned);
+    let source = [Address, InetProto, InetService, Address];
+    set("allowed", &source, SetValue::None, Form::Interval);
+    set("node_ports", &[InetProto, InetService], SetValue::None, Form::Plain);
 
     let mut chain = |name: &str, base: Option<(ChainType, Hook, i32)>, rules: Vec<Vec<_>>| {
         let base = base.map(|(kind, hook, priority)| Base { kind, hook, priority });
@@ -78,6 +84,37 @@ pub(crate) fn table() -> (Table, Elements) {
             ],
         ],
     );
+    let hash = Operand::JhashIpSaddr(Jhash { modulus: 1024, seed: 0x1b });
+    let any = [Operand::AnyIpDaddr, Operand::L4Proto, Operand::ThDport];
+    let local = equal(Operand::FibDaddrType, Part::Number(2));
+    chain(
+        "sticky",
+        None,
+        vec![
+            vec![Statement::Dnat {
+                key: [&[Operand::IpSaddr], &SERVICE[..]].concat(),
+                map: "learned".into(),
+            }],
+            vec![Statement::Dnat { key: [&any[..], &[hash]].concat(), map: "endpoints".into() }],
+        ],
+    );
+    chain(
+        "nodes",
+        Some((ChainType::Filter, Hook::Input, 0)),
+        vec![
+            vec![
+                Statement::MatchBits { left: Operand::CtState, bits: 8, any: true },
+                Statement::InSet {
+                    key: vec![Operand::L4Proto, Operand::ThDport],
+                    set: "node_ports".into(),
+                    negated: false,
+                },
+                local.clone(),
+                Statement::RejectPortUnreachable,
+            ],
+            vec![equal(Operand::CtOriginalIpDaddr, Part::Ipv4([10, 99, 0, 1].into())), drop()],
+        ],
+    );
     chain("mangle_out", Some((ChainType::Route, Hook::Output, -150)), vec![]);
     chain("output", Some((ChainType::Nat, Hook::Output, -101)), vec![vec![goto("translate")]]);
     chain(
@@ -100,6 +137,25 @@ pub(crate) fn table() -> (Table, Elements) {
                     negated: false,
                 },
                 Statement::Masquerade { fully_random: true },
+            ],
+            vec![
+                tcp(),
+                Statement::InSet {
+                    key: vec![Operand::L4Proto, Operand::CtOriginalProtoDst],
+                    set: "node_ports".into(),
+                    negated: false,
+                },
+                Statement::Learn {
+                    key: vec![
+                        Operand::CtOriginalIpSaddr,
+                        Operand::CtOriginalIpDaddr,
+                        Operand::L4Proto,
+                        Operand::CtOriginalProtoDst,
+                    ],
+                    value: vec![Operand::CtReplyIpSaddr, Operand::CtReplyProtoSrc],
+                    timeout_s: 5400,
+                    map: "learned".into(),
+                },
             ],
             vec![Statement::Masquerade { fully_random: false }],
         ],
@@ -132,6 +188,7 @@ pub(crate) fn table() -> (Table, Elements) {
                 Statement::Redirect,
             ],
             vec![Statement::Vmap { key: vec![Operand::L4Proto], map: "protocols".into() }],
+            vec![local, Statement::Vmap { key: any.to_vec(), map: "services".into() }],
         ],
     );
     (table, elements())
@@ -190,6 +247,23 @@ fn elements() -> Elements {
             Value::None,
         )],
     );
+    let tcp_port = [address(1), Part::Proto(6), Part::Port(80)];
+    let allowed = |first: [u8; 4], last: [u8; 4]| {
+        let key = |source: [u8; 4]| {
+            let [to, protocol, port] = tcp_port;
+            Bytes::new(&[to, protocol, port, Part::Ipv4(source.into())])
+        };
+        Element { key: key(first), interval_end: false, value: Value::Last(key(last)) }
+    };
+    put(
+        "allowed",
+        vec![
+            allowed([192, 0, 2, 0], [192, 0, 2, 255]),
+            allowed([198, 51, 100, 7], [198, 51, 100, 7]),
+        ],
+    );
+    put("learned", Vec::new());
+    put("node_ports", vec![element(&[Part::Proto(6), Part::Port(30080)], Value::None)]);
     put("uplinks", vec![element(&[Part::if_name("eth0").unwrap()], Value::None)]);
     put("ports", vec![element(&[Part::Port(80)], Value::Data(Bytes::new(&[Part::Port(8080)])))]);
     put("protocols", vec![element(&[Part::Proto(6)], Value::Verdict(Verdict::Return))]);

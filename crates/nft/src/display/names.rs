@@ -112,6 +112,25 @@ pub(super) fn icmpv6_type(number: u8) -> Option<&'static str> {
     )
 }
 
+/// RTN_*, as `fib daddr type` tells them.
+pub(super) fn route_type(number: u32) -> Option<&'static str> {
+    find(number, &[(1, "unicast"), (2, "local"), (3, "broadcast"), (5, "multicast")])
+}
+
+/// The bits of `ct state`, by name; `None`: one has no name.
+pub(super) fn ct_state(bits: u32) -> Option<String> {
+    bit_names(
+        bits,
+        &[
+            (0x1, "invalid"),
+            (0x2, "established"),
+            (0x4, "related"),
+            (0x8, "new"),
+            (0x40, "untracked"),
+        ],
+    )
+}
+
 /// The bits of `ct status`, by name; `None`: one has no name.
 pub(super) fn ct_status(bits: u32) -> Option<String> {
     const NAMED: [(u32, &str); 7] = [
@@ -123,9 +142,13 @@ pub(super) fn ct_status(bits: u32) -> Option<String> {
         (0x20, "dnat"),
         (0x200, "dying"),
     ];
-    let known = NAMED.iter().fold(0, |all, (bit, _)| all | bit);
+    bit_names(bits, &NAMED)
+}
+
+fn bit_names(bits: u32, named: &[(u32, &str)]) -> Option<String> {
+    let known = named.iter().fold(0, |all, (bit, _)| all | bit);
     let names: Vec<_> =
-        NAMED.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, name)| *name).collect();
+        named.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, name)| *name).collect();
     (bits != 0 && bits & !known == 0).then(|| names.join(","))
 }
 

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::names;
-use crate::{Bytes, Element, Part, Set, SetValue, Type, Value, Verdict};
+use crate::{Bytes, Element, Form, Part, Set, SetValue, Type, Value, Verdict};
 
 pub(super) struct Block<'a> {
     pub(super) name: &'a str,
@@ -21,10 +21,18 @@ impl Display for Block<'_> {
             return writeln!(f, "\t\t# not ours: {what}\n\t}}");
         }
         writeln!(f, "\t\t{}", declaration(set))?;
-        if set.interval {
-            writeln!(f, "\t\tflags interval")?;
+        match set.form {
+            Form::Plain => {}
+            Form::Interval => writeln!(f, "\t\tflags interval")?,
+            Form::Learned { size } => {
+                writeln!(f, "\t\tsize {size}")?;
+                writeln!(f, "\t\tflags dynamic,timeout")?;
+            }
         }
-        let rows = if set.interval { ranges(set, elements) } else { singles(set, elements) };
+        let rows = match (set.form, &*set.key) {
+            (Form::Interval, [_]) => ranges(set, elements),
+            (Form::Interval | Form::Plain | Form::Learned { .. }, _) => singles(set, elements),
+        };
         if !rows.is_empty() {
             f.write_str("\t\telements = { ")?;
             let per_line = per_line(set);
@@ -96,7 +104,15 @@ fn singles(set: &Set, elements: &[Element]) -> Vec<String> {
     sorted.sort_by(|(left, _), (right, _)| left.cmp(right));
     sorted
         .iter()
-        .map(|(_, element)| key_text(&element.key, &set.key) + &value_text(set, &element.value))
+        .map(|(_, element)| {
+            let key = match &element.value {
+                Value::Last(last) => spans_text(&element.key, last, &set.key),
+                Value::None | Value::Data(_) | Value::Verdict(_) => {
+                    key_text(&element.key, &set.key)
+                }
+            };
+            key + &value_text(set, &element.value)
+        })
         .collect()
 }
 
@@ -166,11 +182,25 @@ fn largest(kind: Type) -> u128 {
 
 fn value_text(set: &Set, value: &Value) -> String {
     match (value, &set.value) {
-        (Value::None, _) => String::new(),
+        (Value::None | Value::Last(_), _) => String::new(),
         (Value::Data(data), SetValue::Data(types)) => format!(" : {}", key_text(data, types)),
         (Value::Data(data), _) => format!(" : {data:?}"),
         (Value::Verdict(verdict), _) => format!(" : {}", verdict_text(verdict)),
     }
+}
+
+/// A first and a last key: each part by itself is a range.
+fn spans_text(first: &Bytes, last: &Bytes, types: &[Type]) -> String {
+    let (Some(first), Some(last)) = (first.parts(types), last.parts(types)) else {
+        return format!("{first:?}-{last:?}");
+    };
+    let parts = first.iter().zip(&last).map(|(first, last)| {
+        if first == last {
+            return part_text(first);
+        }
+        range_text(first.kind(), ordinal(*first), ordinal(*last))
+    });
+    parts.collect::<Vec<_>>().join(" . ")
 }
 
 fn key_text(key: &Bytes, types: &[Type]) -> String {

@@ -3,7 +3,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::{names, set};
-use crate::{Bytes, Family, Operand, Rule, Statement, Type};
+use crate::{Bytes, Family, Jhash, Operand, Part, Rule, Statement, Type};
 
 pub(super) struct Line<'a> {
     pub(super) family: Family,
@@ -39,6 +39,7 @@ fn protocol_match(statement: &Statement) -> Option<u8> {
         | Statement::MatchBits { .. }
         | Statement::InSet { .. }
         | Statement::Vmap { .. }
+        | Statement::Learn { .. }
         | Statement::Dnat { .. }
         | Statement::Masquerade { .. }
         | Statement::Redirect
@@ -58,10 +59,23 @@ fn says(statement: &Statement, protocol: u8) -> bool {
         | Operand::IpDaddr
         | Operand::Ip6Saddr
         | Operand::Ip6Daddr
+        | Operand::AnyIpDaddr
+        | Operand::AnyIp6Daddr
+        | Operand::FibDaddrType
         | Operand::L4Proto
         | Operand::IifName
+        | Operand::CtState
         | Operand::CtStatus
+        | Operand::CtOriginalIpSaddr
+        | Operand::CtOriginalIp6Saddr
         | Operand::CtOriginalIpDaddr
+        | Operand::CtOriginalIp6Daddr
+        | Operand::CtOriginalProtoDst
+        | Operand::CtReplyIpSaddr
+        | Operand::CtReplyIp6Saddr
+        | Operand::CtReplyProtoSrc
+        | Operand::JhashIpSaddr(_)
+        | Operand::JhashIp6Saddr(_)
         | Operand::NumgenRandom(_) => false,
     };
     match statement {
@@ -69,6 +83,7 @@ fn says(statement: &Statement, protocol: u8) -> bool {
         Statement::InSet { key, .. }
         | Statement::Vmap { key, .. }
         | Statement::Dnat { key, .. } => key.iter().any(named),
+        Statement::Learn { key, value, .. } => key.iter().chain(value).any(named),
         Statement::RejectTcpReset => protocol == names::TCP,
         Statement::Masquerade { .. }
         | Statement::Redirect
@@ -101,7 +116,12 @@ impl Line<'_> {
             ),
             Statement::MatchBits { left, bits, any } => {
                 let left_text = operand_text(*left, protocol);
-                match names::ct_status(*bits).filter(|_| *left == Operand::CtStatus) {
+                let named = match left {
+                    Operand::CtStatus => names::ct_status(*bits),
+                    Operand::CtState => names::ct_state(*bits),
+                    _ => None,
+                };
+                match named {
                     Some(names) if *any => format!("{left_text} {names}"),
                     Some(names) => format!("{left_text} ! {names}"),
                     None => {
@@ -114,6 +134,12 @@ impl Line<'_> {
                 format!("{} {}@{set}", key_text(key), if *negated { "!= " } else { "" })
             }
             Statement::Vmap { key, map } => format!("{} vmap @{map}", key_text(key)),
+            Statement::Learn { key, value, timeout_s, map } => format!(
+                "update @{map} {{ {} timeout {} : {} }}",
+                key_text(key),
+                duration(*timeout_s),
+                key_text(value),
+            ),
             Statement::Dnat { key, map } => {
                 let ipv6 = match self.family {
                     Family::Ip => false,
@@ -140,6 +166,9 @@ fn operand_text(operand: Operand, protocol: Option<u8>) -> String {
         Operand::IpDaddr => "ip daddr".into(),
         Operand::Ip6Saddr => "ip6 saddr".into(),
         Operand::Ip6Daddr => "ip6 daddr".into(),
+        Operand::AnyIpDaddr => "ip daddr & 0.0.0.0".into(),
+        Operand::AnyIp6Daddr => "ip6 daddr & ::".into(),
+        Operand::FibDaddrType => "fib daddr type".into(),
         Operand::ThDport => {
             format!("{} dport", protocol.and_then(names::with_ports).unwrap_or("th"))
         }
@@ -149,10 +178,38 @@ fn operand_text(operand: Operand, protocol: Option<u8>) -> String {
         },
         Operand::L4Proto => "meta l4proto".into(),
         Operand::IifName => "iifname".into(),
+        Operand::CtState => "ct state".into(),
         Operand::CtStatus => "ct status".into(),
+        Operand::CtOriginalIpSaddr => "ct original ip saddr".into(),
+        Operand::CtOriginalIp6Saddr => "ct original ip6 saddr".into(),
         Operand::CtOriginalIpDaddr => "ct original ip daddr".into(),
+        Operand::CtOriginalIp6Daddr => "ct original ip6 daddr".into(),
+        Operand::CtReplyIpSaddr => "ct reply ip saddr".into(),
+        Operand::CtReplyIp6Saddr => "ct reply ip6 saddr".into(),
+        Operand::CtReplyProtoSrc => "ct reply proto-src".into(),
+        Operand::CtOriginalProtoDst => "ct original proto-dst".into(),
+        Operand::JhashIpSaddr(Jhash { modulus, seed }) => {
+            format!("jhash ip saddr mod {modulus} seed {seed:#x}")
+        }
+        Operand::JhashIp6Saddr(Jhash { modulus, seed }) => {
+            format!("jhash ip6 saddr mod {modulus} seed {seed:#x}")
+        }
         Operand::NumgenRandom(modulus) => format!("numgen random mod {modulus}"),
     }
+}
+
+/// As nft writes times: `3h`, `1m30s`.
+fn duration(seconds: u32) -> String {
+    let parts = [(86_400, 'd'), (3_600, 'h'), (60, 'm'), (1, 's')];
+    let mut rest = seconds;
+    let mut text = String::new();
+    for (unit, letter) in parts {
+        if rest >= unit {
+            text += &format!("{}{letter}", rest / unit);
+            rest %= unit;
+        }
+    }
+    text
 }
 
 fn right_text(left: Operand, right: &Bytes, protocol: Option<u8>) -> String {
@@ -167,6 +224,9 @@ fn right_text(left: Operand, right: &Bytes, protocol: Option<u8>) -> String {
         return name.map_or_else(|| number.to_string(), str::to_owned);
     }
     match right.parts(&[left.kind()]).as_deref() {
+        Some([Part::Number(number)]) if left == Operand::FibDaddrType => {
+            names::route_type(*number).map_or_else(|| number.to_string(), str::to_owned)
+        }
         Some([part]) => set::part_text(part),
         Some(_) | None => format!("{right:?}"),
     }

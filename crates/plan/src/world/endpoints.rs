@@ -49,6 +49,17 @@ pub struct Endpoint {
     pub serving: bool,
     /// `conditions.terminating`; nil is false.
     pub terminating: bool,
+    /// `hints`.
+    pub hints: Hints,
+}
+
+/// Whom an endpoint is for, if all endpoints of its Service say so.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Hints {
+    /// `forZones`.
+    pub zones: Vec<Box<str>>,
+    /// `forNodes`.
+    pub nodes: Vec<NodeName>,
 }
 
 /// Namespace and name of an EndpointSlice.
@@ -73,7 +84,7 @@ impl EndpointSlice {
     }
 }
 
-/// A slice as the world keeps it: 24 bytes an endpoint, for there are a hundred thousand.
+/// A slice as the world keeps it: 28 bytes an endpoint, for there are a hundred thousand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stored {
     pub(crate) name: Box<str>,
@@ -86,30 +97,48 @@ pub(crate) struct Stored {
 pub(crate) struct StoredEndpoint {
     pub(crate) address: IpAddr,
     pub(crate) node: Option<Interned>,
+    /// `None`: no hints.
+    pub(crate) hints: Option<Interned>,
     pub(crate) ready: bool,
     pub(crate) serving: bool,
     pub(crate) terminating: bool,
 }
 
-/// A number that stands for a node's name.
+/// A number that stands for a node's name, or for hints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Interned(NonZeroU32);
 
-/// Node names, each once. Never forgets one: a cluster has few over its life.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Interner {
-    numbers: BTreeMap<NodeName, Interned>,
+/// Values, each once. Never forgets one: a cluster has few nodes and zones over its life.
+#[derive(Clone, Debug)]
+pub(super) struct Interner<T> {
+    numbers: BTreeMap<T, Interned>,
+    values: Vec<T>,
 }
 
-impl Interner {
-    pub(super) fn find(&self, name: &NodeName) -> Option<Interned> {
-        self.numbers.get(name).copied()
+impl<T> Default for Interner<T> {
+    fn default() -> Self {
+        Self { numbers: BTreeMap::new(), values: Vec::new() }
+    }
+}
+
+impl<T: Ord + Clone> Interner<T> {
+    pub(super) fn find(&self, value: &T) -> Option<Interned> {
+        self.numbers.get(value).copied()
     }
 
-    fn number(&mut self, name: NodeName) -> Interned {
-        let next = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX - 1) + 1;
-        let next = NonZeroU32::new(next).expect("one more than a count is not zero");
-        *self.numbers.entry(name).or_insert(Interned(next))
+    pub(super) fn value(&self, Interned(number): Interned) -> Option<&T> {
+        self.values.get(number.get() as usize - 1)
+    }
+
+    fn number(&mut self, value: T) -> Interned {
+        if let Some(number) = self.find(&value) {
+            return number;
+        }
+        self.values.push(value.clone());
+        let next = u32::try_from(self.values.len()).ok().and_then(NonZeroU32::new);
+        let next = Interned(next.expect("there are less than 4 billion of them"));
+        self.numbers.insert(value, next);
+        next
     }
 }
 
@@ -161,6 +190,7 @@ impl World {
         let mut store = |e: Endpoint| StoredEndpoint {
             address: e.address,
             node: e.node.map(|n| self.names.number(n)),
+            hints: (e.hints != Hints::default()).then(|| self.hints.number(e.hints)),
             ready: e.ready,
             serving: e.serving,
             terminating: e.terminating,
@@ -177,7 +207,7 @@ impl World {
         let mut touched = Touched::default();
         if let Some(service) = self.services.get(key) {
             touched.services.insert(key.clone());
-            touched.addresses.extend(&service.addresses);
+            touched.addresses.extend(service.vips());
         }
         touched
     }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use crate::LinkIndex;
+use crate::{Family, LinkIndex};
 
 /// What this node's kernel is, as far as serving depends on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,11 +27,28 @@ pub struct Link {
     pub up: bool,
     /// `net.ipv4.conf.IF.forwarding`.
     pub forwarding: bool,
+    /// `net.ipv6.conf.IF.forwarding`.
+    pub forwarding_v6: bool,
     /// Its addresses with their prefix lengths.
     pub addresses: Vec<IpNet>,
 }
 
+impl Link {
+    /// Whether it passes on packets of a family.
+    pub fn forwards(&self, family: Family) -> bool {
+        match family {
+            Family::V4 => self.forwarding,
+            Family::V6 => self.forwarding_v6,
+        }
+    }
+}
+
 impl Host {
+    /// Every address of its interfaces.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.links.values().flat_map(|l| &l.addresses).map(IpNet::addr)
+    }
+
     /// The Ethernet interfaces that a default route leaves by, or that bear one of the node's
     /// own addresses.
     pub(crate) fn uplinks<'a>(

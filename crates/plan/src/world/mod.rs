@@ -4,6 +4,7 @@
 //! indexes true and say what a change touches, so that an event re-plans that and not the world.
 
 mod endpoints;
+mod forwarding;
 mod host;
 mod node;
 mod pods;
@@ -16,18 +17,20 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-pub use endpoints::{Endpoint, EndpointPort, EndpointSlice, SliceKey};
+pub use endpoints::{Endpoint, EndpointPort, EndpointSlice, Hints, SliceKey};
+pub use forwarding::{Forwarding, NodePortAddresses};
 pub use host::{Host, Link};
 pub use node::Node;
 pub use pool::{L2Advertisement, LabelSelector, Pool, Requirement};
-pub use service::{Service, ServiceKind, ServicePort, TrafficPolicy};
+pub use service::{Affinity, Service, ServiceKind, ServicePort, TrafficPolicy};
 pub use touched::Touched;
 
-pub(crate) use endpoints::{Interned, Stored};
+pub(crate) use endpoints::{Interned, Stored, StoredEndpoint};
 
-use crate::{NodeName, ServiceKey};
+use crate::{NodeName, Protocol, ServiceKey};
 use endpoints::Interner;
 use pods::Pods;
+use service::Index;
 
 /// Everything that decisions are made from, except what was observed of their effect.
 #[derive(Clone, Debug, Default)]
@@ -38,14 +41,16 @@ pub struct World {
     slices: BTreeMap<ServiceKey, Vec<Stored>>,
     /// Which Service a slice is of: its label may change, and a deletion does not tell it.
     slice_services: BTreeMap<SliceKey, ServiceKey>,
-    names: Interner,
+    names: Interner<NodeName>,
+    hints: Interner<Hints>,
     nodes: BTreeMap<NodeName, Node>,
     pools: BTreeMap<Box<str>, Pool>,
     advertisements: BTreeMap<Box<str>, L2Advertisement>,
     host: Host,
-    /// Which Services ask for an address.
-    by_address: BTreeMap<IpAddr, Vec<ServiceKey>>,
+    index: Index,
     pods: Pods,
+    forwarding: Forwarding,
+    node_port_addresses: NodePortAddresses,
 }
 
 /// One step of the world.
@@ -143,19 +148,45 @@ impl World {
         self.pods.is_host(address)
     }
 
-    /// Whether an address may be served: it lies in a pool, and no machine bears it.
+    /// Whether an address is a Service's ClusterIP.
+    pub fn is_cluster_ip(&self, address: IpAddr) -> bool {
+        !self.index.cluster_ips.of(address).is_empty()
+    }
+
+    /// Whether outsiders may be served by an address: it lies in a pool, and it is no machine's and
+    /// no ClusterIP.
     pub(crate) fn may_serve(&self, address: IpAddr) -> bool {
-        self.pool_of(address).is_some() && !self.is_node_address(address)
+        let taken = self.is_node_address(address) || self.is_cluster_ip(address);
+        self.pool_of(address).is_some() && !taken
     }
 
-    /// Every address that a LoadBalancer Service of ours asks for, of a family that is served.
+    /// Every address for outsiders: those that LoadBalancer Services of ours ask for, and external
+    /// IPs.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
-        self.by_address.keys().copied()
+        self.index.vips.places()
     }
 
-    /// The LoadBalancer Services of ours that ask for an address.
+    /// The Services that ask for an address for outsiders.
     pub fn services_of_address(&self, address: IpAddr) -> impl Iterator<Item = &Service> {
-        self.by_address.get(&address).into_iter().flatten().filter_map(|k| self.services.get(k))
+        self.all_of(self.index.vips.of(address))
+    }
+
+    /// The Services with a ClusterIP.
+    pub(crate) fn services_of_cluster_ip(&self, ip: IpAddr) -> impl Iterator<Item = &Service> {
+        self.all_of(self.index.cluster_ips.of(ip))
+    }
+
+    /// The Services with a NodePort.
+    pub(crate) fn services_of_node_port(
+        &self,
+        protocol: Protocol,
+        port: u16,
+    ) -> impl Iterator<Item = &Service> {
+        self.all_of(self.index.node_ports.of((protocol, port)))
+    }
+
+    fn all_of<'a>(&'a self, keys: &'a [ServiceKey]) -> impl Iterator<Item = &'a Service> {
+        keys.iter().filter_map(|k| self.services.get(k))
     }
 
     /// The pool that an address lies in; of several the first by name.
@@ -171,6 +202,11 @@ impl World {
     /// The number that stands for a node's name in stored endpoints.
     pub(crate) fn interned(&self, node: &NodeName) -> Option<Interned> {
         self.names.find(node)
+    }
+
+    /// The hints that a number in stored endpoints stands for.
+    pub(crate) fn hints(&self, number: Interned) -> Option<&Hints> {
+        self.hints.value(number)
     }
 
     /// Replaces this node's kernel.

@@ -22,6 +22,11 @@ pub struct Node {
     pub internal_ips: Vec<IpAddr>,
     /// `spec.podCIDRs`.
     pub pod_cidrs: Vec<IpNet>,
+    /// Where topology hints say that it is: the label `topology.kubernetes.io/zone`.
+    pub zone: Option<Box<str>>,
+    /// It is about to go: its deletion is asked for, or it bears the taint
+    /// `ToBeDeletedByClusterAutoscaler` (KEP-3836).
+    pub leaving: bool,
     /// The label `node.kubernetes.io/exclude-from-external-load-balancers`.
     pub excluded: bool,
     /// The condition NetworkUnavailable is True.
@@ -69,8 +74,9 @@ impl World {
         let mut touched =
             Touched { all: node.name == self.this, scope: true, ..Touched::default() };
         for ip in &node.internal_ips {
-            touched.services.extend(self.by_address.get(ip).into_iter().flatten().cloned());
-            touched.addresses.extend(self.by_address.contains_key(ip).then_some(*ip));
+            let asking = self.index.vips.of(*ip);
+            touched.services.extend(asking.iter().cloned());
+            touched.addresses.extend((!asking.is_empty()).then_some(*ip));
         }
         touched
     }

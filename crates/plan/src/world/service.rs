@@ -1,11 +1,13 @@
 //! v1 Service.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use ipnet::IpNet;
 use signpost_report::Span;
 
 use super::{Touched, World};
-use crate::{Protocol, ServiceKey, is_served};
+use crate::{Family, Protocol, ServiceKey};
 
 /// A v1 Service, as far as it matters here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,13 +22,31 @@ pub struct Service {
     pub kind: ServiceKind,
     /// `spec.externalTrafficPolicy`.
     pub external_policy: TrafficPolicy,
+    /// `spec.internalTrafficPolicy`.
+    pub internal_policy: TrafficPolicy,
     /// `spec.ports`.
     pub ports: Box<[ServicePort]>,
-    /// Addresses asked for, each once.
+    /// Addresses that a LoadBalancer Service of ours asks for, each once.
     pub addresses: Box<[IpAddr]>,
-    /// False where somebody else acts for it, or nobody: the label
-    /// `service.kubernetes.io/service-proxy-name`, a `loadBalancerClass` of others, headless.
+    /// `spec.externalIPs`.
+    pub external_ips: Box<[IpAddr]>,
+    /// `spec.clusterIPs`.
+    pub cluster_ips: Box<[IpAddr]>,
+    /// The families that it has NodePorts in.
+    pub families: Box<[Family]>,
+    /// `spec.sessionAffinity`.
+    pub affinity: Affinity,
+    /// `spec.loadBalancerSourceRanges`, of both families.
+    pub source_ranges: Box<[IpNet]>,
+    /// `spec.healthCheckNodePort`.
+    pub health_check_port: Option<u16>,
+    /// `spec.publishNotReadyAddresses`.
+    pub publishes_not_ready: bool,
+    /// Whether its addresses are for us to serve: no `loadBalancerClass` of others.
     pub ours: bool,
+    /// False where another proxy or nobody forwards: the label
+    /// `service.kubernetes.io/service-proxy-name`, headless, ExternalName.
+    pub proxied: bool,
 }
 
 /// `spec.type` of a Service.
@@ -51,6 +71,18 @@ pub enum TrafficPolicy {
     Local,
 }
 
+/// `sessionAffinity`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Affinity {
+    /// Every connection goes anywhere.
+    None,
+    /// A client's connections go where its last one went.
+    ClientIp {
+        /// Forgotten after so many seconds without a new connection.
+        timeout_s: u32,
+    },
+}
+
 /// One of `spec.ports`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServicePort {
@@ -60,12 +92,21 @@ pub struct ServicePort {
     pub protocol: Protocol,
     /// The port that clients ask.
     pub port: u16,
+    /// The port that they ask of nodes; none with `allocateLoadBalancerNodePorts: false`.
+    pub node_port: Option<u16>,
 }
 
 impl Service {
-    /// Whether it is a LoadBalancer Service of ours: the only kind that tables are made for.
-    pub fn is_programmed(&self) -> bool {
-        self.ours && self.kind == ServiceKind::LoadBalancer
+    /// Whether it is a LoadBalancer Service of ours.
+    pub fn is_load_balancer(&self) -> bool {
+        self.proxied && self.ours && self.kind == ServiceKind::LoadBalancer
+    }
+
+    /// The addresses that it is asked for by outsiders.
+    pub fn vips(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        let balanced = self.addresses.iter().copied().filter(|_| self.is_load_balancer());
+        let external = self.external_ips.iter().copied().filter(|_| self.proxied);
+        balanced.chain(external.filter(|a| !self.is_load_balancer() || !self.addresses.contains(a)))
     }
 
     /// Whether it wins an address and port over another Service: the older, then the first by
@@ -74,6 +115,73 @@ impl Service {
         let age = |s: &Self| (s.created.is_none(), s.created);
         (age(self), &self.key) < (age(other), &other.key)
     }
+
+    fn node_ports(&self) -> impl Iterator<Item = (Protocol, u16)> + '_ {
+        let proxied = self.ports.iter().filter(|_| self.proxied);
+        proxied.filter_map(|p| Some((p.protocol, p.node_port?)))
+    }
+
+    fn cluster_addresses(&self) -> impl Iterator<Item = IpAddr> + '_ {
+        self.cluster_ips.iter().copied().filter(|_| self.proxied)
+    }
+}
+
+/// Which Services ask for a place.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Index {
+    pub(super) vips: Claims<IpAddr>,
+    pub(super) cluster_ips: Claims<IpAddr>,
+    pub(super) node_ports: Claims<(Protocol, u16)>,
+}
+
+/// The Services that ask for each of many places, sorted.
+#[derive(Clone, Debug)]
+pub(super) struct Claims<T>(BTreeMap<T, Vec<ServiceKey>>);
+
+impl<T> Default for Claims<T> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<T: Ord + Copy> Claims<T> {
+    pub(super) fn of(&self, place: T) -> &[ServiceKey] {
+        self.0.get(&place).map_or(&[], Vec::as_slice)
+    }
+
+    pub(super) fn places(&self) -> impl Iterator<Item = T> + '_ {
+        self.0.keys().copied()
+    }
+
+    fn add(&mut self, place: T, key: &ServiceKey) {
+        let keys = self.0.entry(place).or_insert_with(|| Vec::with_capacity(1));
+        if let Err(at) = keys.binary_search(key) {
+            keys.insert(at, key.clone());
+        }
+    }
+
+    fn remove(&mut self, place: T, key: &ServiceKey) {
+        if let Some(keys) = self.0.get_mut(&place) {
+            keys.retain(|k| k != key);
+            if keys.is_empty() {
+                self.0.remove(&place);
+            }
+        }
+    }
+}
+
+impl Index {
+    fn add(&mut self, s: &Service) {
+        s.vips().for_each(|a| self.vips.add(a, &s.key));
+        s.cluster_addresses().for_each(|a| self.cluster_ips.add(a, &s.key));
+        s.node_ports().for_each(|p| self.node_ports.add(p, &s.key));
+    }
+
+    fn remove(&mut self, s: &Service) {
+        s.vips().for_each(|a| self.vips.remove(a, &s.key));
+        s.cluster_addresses().for_each(|a| self.cluster_ips.remove(a, &s.key));
+        s.node_ports().for_each(|p| self.node_ports.remove(p, &s.key));
+    }
 }
 
 impl World {
@@ -81,7 +189,7 @@ impl World {
     pub fn set_service(&mut self, service: Service) -> Touched {
         let key = service.key.clone();
         let Some(old) = self.services.get_mut(&key) else {
-            self.index(&service);
+            self.index.add(&service);
             self.services.insert(key.clone(), service);
             return self.around(&key);
         };
@@ -91,7 +199,7 @@ impl World {
             return Touched::default();
         }
         let mut touched = self.remove_service(&key);
-        self.index(&service);
+        self.index.add(&service);
         self.services.insert(key.clone(), service);
         touched.merge(self.around(&key));
         touched
@@ -101,37 +209,29 @@ impl World {
     pub fn remove_service(&mut self, key: &ServiceKey) -> Touched {
         let touched = self.around(key);
         let Some(old) = self.services.remove(key) else { return Touched::default() };
-        for address in &old.addresses {
-            if let Some(keys) = self.by_address.get_mut(address) {
-                keys.retain(|k| k != key);
-                if keys.is_empty() {
-                    self.by_address.remove(address);
-                }
-            }
-        }
+        self.index.remove(&old);
         touched
     }
 
-    fn index(&mut self, service: &Service) {
-        if !service.is_programmed() {
-            return;
-        }
-        for address in service.addresses.iter().filter(|a| is_served(**a, Protocol::Tcp)) {
-            let keys = self.by_address.entry(*address).or_default();
-            if let Err(at) = keys.binary_search(&service.key) {
-                keys.insert(at, service.key.clone());
-            }
-        }
-    }
-
-    /// A Service, its addresses, and the Services that share them: who wins a port may differ.
+    /// A Service, its addresses, and the Services that share what it is asked by: who wins a port
+    /// may differ.
     fn around(&self, key: &ServiceKey) -> Touched {
         let mut touched = Touched::default();
         let Some(service) = self.services.get(key) else { return touched };
         touched.services.insert(key.clone());
-        for address in &service.addresses {
-            touched.addresses.insert(*address);
-            touched.services.extend(self.by_address.get(address).into_iter().flatten().cloned());
+        for address in service.vips() {
+            touched.addresses.insert(address);
+            touched.services.extend(self.index.vips.of(address).iter().cloned());
+        }
+        for address in service.cluster_addresses() {
+            touched.services.extend(self.index.cluster_ips.of(address).iter().cloned());
+            // An address for outsiders that is a ClusterIP is not served.
+            let vips = self.index.vips.of(address);
+            touched.addresses.extend((!vips.is_empty()).then_some(address));
+            touched.services.extend(vips.iter().cloned());
+        }
+        for port in service.node_ports() {
+            touched.services.extend(self.index.node_ports.of(port).iter().cloned());
         }
         touched
     }

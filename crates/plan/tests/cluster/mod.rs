@@ -4,8 +4,10 @@
 use std::fmt::Write;
 use std::net::IpAddr;
 
-use signpost_plan::world::{Change, Host, Link};
-use signpost_plan::{Backend, LinkIndex, Observed, Outsiders, ServiceKey, Table, World, table};
+use signpost_plan::world::{Affinity, Change, Host, Link};
+use signpost_plan::{
+    Answer, Backend, Entry, LinkIndex, Observed, ServiceKey, Sources, Table, World, table,
+};
 use signpost_report::Severity;
 
 pub(crate) const VIP: &str = "192.0.2.100";
@@ -102,6 +104,7 @@ pub(crate) fn host(node: &str) -> Host {
         mac: Some([2, 0, 0, 0, 0, number]),
         up: true,
         forwarding: true,
+        forwarding_v6: true,
         addresses: vec![address.parse().unwrap()],
     };
     Host {
@@ -122,22 +125,44 @@ pub(crate) fn vip() -> IpAddr {
     VIP.parse().unwrap()
 }
 
-/// `192.0.2.100:80/TCP 198.19.1.5:8080* 198.19.2.5:8080 | local 198.19.1.5:8080*`, a line an entry.
+/// `192.0.2.100:80/TCP 198.19.1.5:8080* 198.19.2.5:8080 | local 198.19.1.5:8080*`, a line an entry:
+/// what pods get, then what outsiders get; then, where it is something else, what processes get,
+/// affinity and allowed sources.
 pub(crate) fn print(table: Option<&Table>) -> String {
     let Some(table) = table else { return "none".into() };
-    let list = |bs: &[Backend]| -> String {
+    table.entries.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn line(e: &Entry) -> String {
+    let list = |answer| -> String {
         let one =
             |b: &Backend| format!(" {}:{}{}", b.address, b.port, if b.local { "*" } else { "" });
-        bs.iter().map(one).collect()
+        e.backends(answer).iter().map(one).collect()
     };
-    let line = |e: &signpost_plan::Entry| {
-        let outsiders = match &e.outsiders {
-            Outsiders::AsCluster => "same".into(),
-            Outsiders::Local(bs) => format!("local{}", list(bs)),
-        };
-        format!("{}:{}/{}{} | {outsiders}", e.address, e.port, e.protocol, list(&e.cluster))
+    let outsiders = match e.outsiders {
+        same if same == e.pods => "same".into(),
+        Answer::Local | Answer::Drop => format!("local{}", list(e.outsiders)),
+        Answer::Cluster | Answer::Refuse => format!("{:?}", e.outsiders),
     };
-    table.entries.iter().map(line).collect::<Vec<_>>().join("\n")
+    let mut line = format!("{}{} | {outsiders}", e.frontend, list(e.pods));
+    if e.pods == Answer::Drop {
+        line = format!("{} drop | {outsiders}", e.frontend);
+    }
+    if e.processes != e.pods {
+        write!(line, " | processes {:?}", e.processes).unwrap();
+    }
+    match e.affinity {
+        Affinity::None => {}
+        Affinity::ClientIp { timeout_s } => write!(line, " | sticky {timeout_s} s").unwrap(),
+    }
+    match &e.sources {
+        Sources::Any => {}
+        Sources::Only(nets) => {
+            let nets: Vec<_> = nets.iter().map(ToString::to_string).collect();
+            write!(line, " | from {}", nets.join(" ")).unwrap();
+        }
+    }
+    line
 }
 
 /// What is observed once the kernel acknowledged every table of a node, which owns all.
