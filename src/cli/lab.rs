@@ -3,17 +3,17 @@
 mod bench;
 mod demo;
 mod matrix;
+mod topology;
 
 use std::io::Write;
-use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use signpost_lab::probe::{self, Target};
-use signpost_lab::{Added, Fault, Lab as Running, LabName, Namespace, Options, POD_PORT, Topology};
+use signpost_lab::{Added, Fault, Lab as Running, LabName, Namespace, Options, POD_PORT};
 
 /// A connection that needs longer has lost its first packet and the second one too.
 const PATIENCE: Duration = Duration::from_millis(1500);
@@ -65,9 +65,8 @@ struct Named {
 struct Up {
     #[command(flatten)]
     named: Named,
-    /// Nodes, pods and clients as YAML or JSON, instead of three nodes with two pods each
-    #[arg(long, value_name = "FILE")]
-    topology: Option<PathBuf>,
+    #[command(flatten)]
+    topology: topology::Which,
     /// Leave the nodes without an agent
     #[arg(long)]
     no_agents: bool,
@@ -106,7 +105,7 @@ struct Probe {
     named: Named,
     /// A node, pod or client
     from: String,
-    /// ADDRESS:PORT/tcp, ADDRESS:PORT/udp or ADDRESS/icmp
+    /// ADDRESS:PORT/tcp, /udp or /sctp, or ADDRESS/icmp
     to: Target,
     /// How many, all at once
     #[arg(long, default_value_t = 12)]
@@ -120,7 +119,7 @@ struct Pod {
     /// Where it says that it is
     #[arg(long)]
     node: String,
-    /// Its TCP and UDP ports
+    /// Its TCP, UDP and SCTP ports
     #[arg(long = "port", required = true)]
     ports: Vec<u16>,
 }
@@ -137,7 +136,10 @@ struct AddPod {
     /// Its address, in the node's subnet for pods
     #[arg(long)]
     address: Ipv4Addr,
-    /// Its TCP and UDP ports
+    /// Its address in IPv6, in the node's subnet for pods of that family
+    #[arg(long)]
+    ipv6: Option<Ipv6Addr>,
+    /// Its TCP, UDP and SCTP ports
     #[arg(long = "port", default_values_t = [POD_PORT])]
     ports: Vec<u16>,
     /// What it says that it is, if not its name
@@ -183,6 +185,7 @@ pub(super) fn run(lab: Lab) -> Result<ExitCode> {
                 name: &p.pod,
                 node: &p.node,
                 address: p.address,
+                ipv6: p.ipv6,
                 ports: &p.ports,
                 says: p.answers.as_deref().unwrap_or(&p.pod),
             })?;
@@ -212,10 +215,7 @@ fn options(agents: bool, agent_args: Vec<String>) -> Result<Options> {
 }
 
 fn bring_up(up: Up, out: &mut impl Write) -> Result<ExitCode> {
-    let topology = match &up.topology {
-        Some(file) => Topology::from_file(file)?,
-        None => Topology::default(),
-    };
+    let topology = up.topology.read()?;
     let start = Instant::now();
     let lab = Running::up(&up.named.name, topology, options(!up.no_agents, up.agent_args)?)?;
     let t = lab.topology();
@@ -236,22 +236,28 @@ fn bring_up(up: Up, out: &mut impl Write) -> Result<ExitCode> {
 fn status(name: &LabName, out: &mut impl Write) -> Result<ExitCode> {
     let lab = Running::attach(name)?;
     writeln!(out, "lab {name} in {}", lab.directory().display())?;
-    let row = |out: &mut dyn Write, kind: &str, member: &str, at: Ipv4Addr, more: &str| {
-        writeln!(out, "{kind:<7} {member:<12} {at:<15} {more}").map_err(anyhow::Error::from)
+    let row = |out: &mut dyn Write,
+               kind: &str,
+               member: &str,
+               at: Ipv4Addr,
+               v6: Option<Ipv6Addr>,
+               more: &str| {
+        let v6 = v6.map_or(String::new(), |a| format!("{a:<20} "));
+        writeln!(out, "{kind:<7} {member:<12} {at:<15} {v6}{more}").map_err(anyhow::Error::from)
     };
     let t = lab.topology();
-    row(out, "router", "router", t.router, "")?;
+    row(out, "router", "router", t.router, t.ipv6.as_ref().map(|v6| v6.router), "")?;
     for node in &t.nodes {
-        row(out, "node", &node.name, node.address, &agent_line(&lab, &node.name))?;
+        row(out, "node", &node.name, node.address, node.ipv6, &agent_line(&lab, &node.name))?;
         for pod in &node.pods {
-            row(out, "pod", &pod.name, pod.address, &format!("on {}", node.name))?;
+            row(out, "pod", &pod.name, pod.address, pod.ipv6, &format!("on {}", node.name))?;
         }
     }
     for pod in lab.added_pods() {
         writeln!(out, "pod     {pod:<12} added")?;
     }
     for client in t.outsiders() {
-        row(out, "client", &client.name, client.address, "")?;
+        row(out, "client", &client.name, client.address, client.ipv6, "")?;
     }
     for fault in lab.faults() {
         writeln!(out, "in force: fault {fault}")?;

@@ -37,7 +37,7 @@ impl Bed {
     pub(crate) fn serve(&self, name: &str, address: &str) {
         let endpoints = vec![("a1", State::Ready), ("b1", State::Ready)];
         let address = address.parse().unwrap();
-        let service = Service { name, address, policy: Policy::Cluster, endpoints };
+        let service = Service::balanced(name, address, Policy::Cluster, endpoints);
         self.write_manifest(&service.file(), &service.yaml(self.topology())).unwrap();
     }
 

@@ -10,8 +10,7 @@ use crate::bed::{Bed, SOON, address};
 const VIP: &str = "192.0.2.101";
 
 fn with_everything(bed: &Bed, endpoints: Vec<(&str, State)>) {
-    let service =
-        Service { name: "all", address: VIP.parse().unwrap(), policy: Policy::Local, endpoints };
+    let service = Service::balanced("all", VIP.parse().unwrap(), Policy::Local, endpoints);
     let yaml = service
         .yaml(bed.topology())
         .replace("port: 80, targetPort", "port: 80, nodePort: 30080, targetPort")

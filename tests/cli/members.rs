@@ -75,12 +75,8 @@ fn an_interface_that_goes_and_comes_back() {
 fn a_drained_node_keeps_what_no_other_can_serve() {
     const ONLY: &str = "192.0.2.101";
     let bed = Bed::new();
-    let only = Service {
-        name: "only",
-        address: ONLY.parse().unwrap(),
-        policy: Policy::Local,
-        endpoints: vec![("a1", State::Ready)],
-    };
+    let endpoints = vec![("a1", State::Ready)];
+    let only = Service::balanced("only", ONLY.parse().unwrap(), Policy::Local, endpoints);
     bed.write_manifest(&only.file(), &only.yaml(bed.topology())).unwrap();
     let _a = bed.owner("node-a", &[]);
     bed.until("node-a", "it owns the other", |s| address(s, ONLY)["verdict"] == "own");

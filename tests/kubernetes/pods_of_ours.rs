@@ -49,12 +49,8 @@ pub(crate) fn are_the_real_agent(bed: &Bed) {
     );
     let cluster = bed.cluster(Mode::Nftables);
     let lab = cluster.lab();
-    let service = Service {
-        name: "ours",
-        address: ADDRESS,
-        policy: Policy::Local,
-        endpoints: vec![("a1", State::Ready), ("b1", State::Ready)],
-    };
+    let endpoints = vec![("a1", State::Ready), ("b1", State::Ready)];
+    let service = Service::balanced("ours", ADDRESS, Policy::Local, endpoints);
     lab.write_manifest(&service.file(), &service.yaml(lab.topology())).unwrap();
     let from = |what: &str, from: &std::path::Path| format!("--from-file={what}{}", from.display());
     let manifests = from("", &lab.manifests());

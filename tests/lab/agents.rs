@@ -4,18 +4,18 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use signpost_lab::arp::{Sniffer, who_has};
-use signpost_lab::manifest::{Policy, Service, State};
-use signpost_lab::matrix::{self, Expected};
+use signpost_lab::manifest::{Policy, Service, State, Transport};
+use signpost_lab::matrix::{self, Expected, Forward, Scope};
 use signpost_lab::{Fault, Lab};
 
-use crate::lab;
+use crate::{dual_lab, lab};
 
 const SOON: Duration = Duration::from_secs(10);
 const VIP: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 100);
 
 fn serve(lab: &Lab, endpoints: &[&str]) {
     let endpoints = endpoints.iter().map(|p| (*p, State::Ready)).collect();
-    let web = Service { name: "web", address: VIP, policy: Policy::Local, endpoints };
+    let web = Service::balanced("web", VIP, Policy::Local, endpoints);
     lab.write_manifest(&web.file(), &web.yaml(lab.topology())).unwrap();
 }
 
@@ -54,16 +54,26 @@ fn all_alive(lab: &Lab) {
 }
 
 pub(crate) fn every_cell_is_as_expected() {
-    let lab = lab(true, &[]);
+    let lab = dual_lab(Some(&[]));
+    let scope = Scope::of(Forward::Vip, lab.topology());
     let text = include_str!("../../crates/lab/data/expected-matrix.md");
-    let report = matrix::run(&lab, &text.parse().unwrap()).unwrap();
+    let report = matrix::run(&lab, &text.parse().unwrap(), &scope).unwrap();
     assert!(report.holds(), "{}", report.text());
     // One cell of the expectation changed: the same kernel is not as expected any more.
-    let wrong = text.replacen("| OK L keep | TIMEOUT |", "| OK L node | TIMEOUT |", 1);
+    let wrong =
+        text.replace("LoadBalancer, Local | OK L keep |", "LoadBalancer, Local | OK L node |");
     assert_ne!(wrong, text);
     let wrong: Expected = wrong.parse().unwrap();
-    let report = matrix::run(&lab, &wrong).unwrap();
+    let report = matrix::run(&lab, &wrong, &scope).unwrap();
     assert!(!report.holds(), "a wrong expectation goes unnoticed");
+}
+
+pub(crate) fn every_kind_is_as_expected() {
+    let lab = dual_lab(Some(&["--forward", "all"]));
+    let mut scope = Scope::of(Forward::All, lab.topology());
+    scope.transports.push(Transport::Sctp);
+    let report = matrix::run(&lab, &Expected::built_in(), &scope).unwrap();
+    assert!(report.holds(), "{}", report.text());
 }
 
 pub(crate) fn held_writes_announce_nothing() {

@@ -1,7 +1,7 @@
 //! Labs without agents: what they build, and whether their probes tell the truth.
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
@@ -77,13 +77,14 @@ pub(crate) fn pods_come_and_go() {
         node: "node-a",
         address: address.into(),
         ports: &[8080, 9090],
+        ipv6: None,
         says: "web",
     };
     for _ in 0..2 {
         lab.add_pod(&pod(name, [198, 19, 1, 16])).unwrap();
         let to = ["198.19.1.16:9090/tcp", "198.19.1.16:8080/udp"].map(|t| t.parse().unwrap());
         let seen = run(&lab.namespace("b1").unwrap(), &to, PATIENCE).unwrap();
-        let answer = Outcome::Answered { pod: "web".into(), seen: [198, 19, 2, 5].into() };
+        let answer = Outcome::Answered { pod: "web".into(), seen: IpAddr::from([198, 19, 2, 5]) };
         assert_eq!(seen, [answer.clone(), answer]);
         lab.namespace(name).unwrap();
         lab.remove_pod(name).unwrap();
@@ -129,11 +130,11 @@ pub(crate) fn probes_tell_outcomes_apart() {
         let s = summary(&outcomes(&lab, from, to));
         assert_eq!(s.verdict, verdict, "{from} -> {to}: {s:?}");
         assert_eq!(s.causes.into_iter().next(), cause, "{from} -> {to}");
-        let seen: Vec<Ipv4Addr> = seen.parse().into_iter().collect();
+        let seen: Vec<IpAddr> = seen.parse().into_iter().collect();
         assert_eq!(s.seen.into_iter().collect::<Vec<_>>(), seen, "{from} -> {to}");
     };
-    let pod = Ipv4Addr::new(198, 19, 2, 5);
-    let router = Ipv4Addr::new(198, 51, 100, 1);
+    let pod = IpAddr::from([198, 19, 2, 5]);
+    let router = IpAddr::from([198, 51, 100, 1]);
     for protocol in ["tcp", "udp"] {
         let to = format!("198.19.2.5:8080/{protocol}");
         check("client", &to, Verdict::Ok, None, "192.0.2.200");
@@ -158,7 +159,7 @@ pub(crate) fn probes_tell_outcomes_apart() {
 
     // A packet that goes round: the router sends it to a node, and that one back.
     lab.namespace("router").unwrap().ip("route add 203.0.112.0/24 via 192.0.2.11\n").unwrap();
-    let last = Some(Cause::Expired(Ipv4Addr::new(192, 0, 2, 11)));
+    let last = Some(Cause::Expired([192, 0, 2, 11].into()));
     check("remote", "203.0.112.1:80/tcp", Verdict::Unreachable, last, "");
     check("remote", "203.0.112.1:80/udp", Verdict::Unreachable, last, "");
 
@@ -174,12 +175,12 @@ pub(crate) fn probes_tell_outcomes_apart() {
         }
     }";
     lab.namespace("node-b").unwrap().command("nft", &["-f", "-"], rules).unwrap();
-    let node = Ipv4Addr::new(192, 0, 2, 12);
+    let node = IpAddr::from([192, 0, 2, 12]);
     check("client", "198.19.2.5:8080/tcp", Verdict::Timeout, None, "");
     check("client", "198.19.2.5:8080/udp", Verdict::Refused, Some(Cause::Icmp(node)), "");
     check("node-b", "198.19.2.5:8080/udp", Verdict::Refused, Some(Cause::Local), "");
     // The ICMP error comes from the address that the denied packet had.
-    let denied = Some(Cause::Denied(Ipv4Addr::new(198, 19, 2, 1)));
+    let denied = Some(Cause::Denied([198, 19, 2, 1].into()));
     check("node-b", "198.19.2.5:8081/udp", Verdict::Refused, denied, "");
 }
 

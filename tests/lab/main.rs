@@ -7,6 +7,7 @@
 mod acts;
 mod agents;
 mod bare;
+mod families;
 mod verb;
 
 use std::path::PathBuf;
@@ -27,12 +28,17 @@ fn main() -> ExitCode {
         ("probes_tell_outcomes_apart", bare::probes_tell_outcomes_apart),
         ("streams_count_what_is_lost", bare::streams_count_what_is_lost),
         ("arp_is_heard_and_asked", bare::arp_is_heard_and_asked),
+        ("ndp_is_heard_and_asked", families::ndp_is_heard_and_asked),
+        ("ipv6_outcomes_are_told_apart", families::ipv6_outcomes_are_told_apart),
+        ("sctp_finds_who_listens", families::sctp_finds_who_listens),
+        ("a_second_pod_has_both_families", families::a_second_pod_has_both_families),
         ("the_verb_builds_shows_and_ends_a_lab", verb::builds_shows_and_ends_a_lab),
         ("a_killed_demo_does_not_hinder_the_next", verb::a_killed_demo_does_not_hinder_the_next),
         ("without_root_one_sentence_says_so", verb::without_root_one_sentence_says_so),
         ("the_black_hole_is_as_reported", acts::the_black_hole_is_as_reported),
         ("the_acts_with_agents_hold", acts::the_acts_with_agents_hold),
         ("every_cell_is_as_expected", agents::every_cell_is_as_expected),
+        ("every_kind_is_as_expected", agents::every_kind_is_as_expected),
         ("held_writes_announce_nothing", agents::held_writes_announce_nothing),
         ("a_hung_control_loop_stops_the_wire", agents::a_hung_control_loop_stops_the_wire),
         ("a_stopped_agent_wakes_up_silent", agents::a_stopped_agent_wakes_up_silent),
@@ -73,8 +79,17 @@ fn bare_lab() -> Scoped {
     lab(false, &[])
 }
 
+/// The same in both families; with agents, if there are arguments for them.
+fn dual_lab(agents: Option<&[&str]>) -> Scoped {
+    up(Topology::default().with_ipv6(), agents)
+}
+
 fn lab(agents: bool, agent_args: &[&str]) -> Scoped {
-    let agent_args = agent_args.iter().map(|a| (*a).to_owned()).collect();
-    let options = Options { program: program(), agents, agent_args };
-    Scoped::up(&fresh_name(), Topology::default(), options).expect("the lab comes up")
+    up(Topology::default(), agents.then_some(agent_args))
+}
+
+fn up(topology: Topology, agents: Option<&[&str]>) -> Scoped {
+    let agent_args = agents.unwrap_or_default().iter().map(|a| (*a).to_owned()).collect();
+    let options = Options { program: program(), agents: agents.is_some(), agent_args };
+    Scoped::up(&fresh_name(), topology, options).expect("the lab comes up")
 }

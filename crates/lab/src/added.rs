@@ -1,7 +1,7 @@
 //! Pods that come and go while a lab is up: a cluster's own, beside those of the topology.
 
 use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::lab::await_server;
 use crate::topology::Pod;
@@ -19,6 +19,8 @@ pub struct Added<'a> {
     pub node: &'a str,
     /// Its address, in its node's subnet for pods.
     pub address: Ipv4Addr,
+    /// Its address in IPv6, in its node's subnet of that family.
+    pub ipv6: Option<Ipv6Addr>,
     /// The ports that it serves, TCP and UDP.
     pub ports: &'a [u16],
     /// What it says that it is.
@@ -39,7 +41,13 @@ impl Lab {
         if !node.pod_cidr.contains(&added.address) || added.address == node.gateway() {
             return fault(format!("{} is no pod's address in {}", added.address, node.pod_cidr));
         }
-        let pod = Pod { name: added.name.to_owned(), address: added.address };
+        if let Some(v6) = added.ipv6
+            && !node.pod_cidr6.is_some_and(|cidr| cidr.contains(&v6))
+        {
+            let cidr = node.pod_cidr6.map_or("no subnet".to_owned(), |cidr| cidr.to_string());
+            return fault(format!("{v6} is no pod's address in {cidr}"));
+        }
+        let pod = Pod { name: added.name.to_owned(), address: added.address, ipv6: added.ipv6 };
         let up = wiring::add_pod(&self.name(), node, &pod).and_then(|()| {
             let server = self.spawn_server(added.name, &node.name, added.says, added.ports)?;
             await_server(added.name, server)

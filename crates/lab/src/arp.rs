@@ -1,21 +1,12 @@
 //! ARP on the wire: who announces which address, as a client hears it.
 
-use std::io::IoSliceMut;
 use std::net::Ipv4Addr;
-use std::os::fd::{AsFd, AsRawFd};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, sendto, setsockopt, sockopt};
 use signpost_packet::{Arp, EtherType, Mac, Operation};
-use socket2::{Domain, Socket, Type};
 
-use crate::error::At;
+use crate::frames::{Frames, Line};
 use crate::{Error, Namespace};
-
-/// How often the sniffer looks whether it should end.
-const LOOK: u16 = 20;
 
 /// An ARP frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,34 +21,17 @@ pub struct Frame {
 
 /// Hears every ARP frame that reaches a namespace's `eth0`.
 #[derive(Debug)]
-pub struct Sniffer {
-    frames: Receiver<Frame>,
-    heard: Vec<Frame>,
-    _stop: Sender<()>,
-}
+pub struct Sniffer(Frames<Frame>);
 
 impl Sniffer {
     /// Begins to listen; what comes after this call is heard.
     pub fn start(ns: &Namespace) -> Result<Self, Error> {
-        let socket = open(ns)?;
-        let (out, frames) = channel();
-        let (stop, stopped) = channel();
-        std::thread::spawn(move || {
-            while matches!(stopped.try_recv(), Err(TryRecvError::Empty)) {
-                if let Some(frame) = receive(&socket, LOOK)
-                    && out.send(frame).is_err()
-                {
-                    return;
-                }
-            }
-        });
-        Ok(Self { frames, heard: Vec::new(), _stop: stop })
+        Ok(Self(Frames::start(Line::open(ns, EtherType::ARP)?, read)))
     }
 
     /// The frames up to now whose sender claims to have the address.
     pub fn claims(&mut self, address: Ipv4Addr) -> Vec<Frame> {
-        self.heard.extend(self.frames.try_iter());
-        self.heard.iter().filter(|f| f.arp.sender == address).copied().collect()
+        self.0.heard().iter().filter(|f| f.arp.sender == address).copied().collect()
     }
 }
 
@@ -68,63 +42,16 @@ pub fn who_has(
     address: Ipv4Addr,
     patience: Duration,
 ) -> Result<Vec<Mac>, Error> {
-    let socket = open(ns)?;
-    ns.run(|| ask(&socket, own, address))?.at(|| format!("an ARP request from {}", ns.name()))?;
-    let deadline = Instant::now() + patience;
-    let mut owners = Vec::new();
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(owners);
-        }
-        if let Some(frame) = receive(&socket, u16::try_from(left.as_millis() + 1).unwrap_or(LOOK))
-            && (frame.arp.operation, frame.arp.sender) == (Operation::Reply, address)
-        {
-            owners.push(frame.arp.sender_mac);
-        }
-    }
-}
-
-fn open(ns: &Namespace) -> Result<Socket, Error> {
-    let protocol = socket2::Protocol::from(i32::from(EtherType::ARP.0.to_be()));
-    let made = ns.run(|| -> std::io::Result<_> {
-        let socket = Socket::new(Domain::PACKET, Type::RAW, Some(protocol))?;
-        setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
-        Ok(socket)
-    })?;
-    made.at(|| format!("a packet socket in {}", ns.name()))
-}
-
-fn ask(socket: &Socket, own: Ipv4Addr, address: Ipv4Addr) -> std::io::Result<()> {
-    let mut links = nix::ifaddrs::getifaddrs()?.filter(|a| a.interface_name == "eth0");
-    let link = links.find_map(|a| a.address?.as_link_addr().copied());
-    let (Some(link), Some(mac)) = (link, link.and_then(|l| l.addr())) else {
-        return Err(std::io::Error::new(std::io::ErrorKind::NotFound, "no eth0"));
+    let line = Line::open(ns, EtherType::ARP)?;
+    line.send(|mac| Arp::request(mac, Some(own), address).frame(Mac::BROADCAST).to_vec())?;
+    let owner = |f: Frame| {
+        let answers = (f.arp.operation, f.arp.sender) == (Operation::Reply, address);
+        answers.then_some(f.arp.sender_mac)
     };
-    let frame = Arp::request(Mac(mac), Some(own), address).frame(Mac::BROADCAST);
-    sendto(socket.as_raw_fd(), &frame, &link, MsgFlags::empty())?;
-    Ok(())
+    Ok(line.all_within(patience, |at, bytes| read(at, bytes).and_then(owner)))
 }
 
-fn receive(socket: &Socket, patience_ms: u16) -> Option<Frame> {
-    let mut fds = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
-    if poll(&mut fds, PollTimeout::from(patience_ms)).ok()? == 0 {
-        return None;
-    }
-    let mut bytes = [0; 128];
-    let mut parts = [IoSliceMut::new(&mut bytes)];
-    let mut space = nix::cmsg_space!(nix::sys::time::TimeSpec);
-    let flags = MsgFlags::MSG_DONTWAIT;
-    let message = recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut space), flags).ok()?;
-    let at = message
-        .cmsgs()
-        .ok()?
-        .find_map(|c| match c {
-            ControlMessageOwned::ScmTimestampns(t) => Some(UNIX_EPOCH + Duration::from(t)),
-            _ => None,
-        })
-        .unwrap_or_else(SystemTime::now);
-    let length = message.bytes;
-    let (header, arp) = Arp::parse_frame(&bytes[..length])?;
+fn read(at: SystemTime, bytes: &[u8]) -> Option<Frame> {
+    let (header, arp) = Arp::parse_frame(bytes)?;
     Some(Frame { at, from: header.source, arp })
 }

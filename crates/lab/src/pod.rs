@@ -1,18 +1,20 @@
-//! A pod's servers: TCP and UDP on each port, which answer who they are and whom they saw.
+//! A pod's servers: TCP, UDP and SCTP on each port, which answer who they are and whom they saw.
 //!
-//! One line of JSON answers one line over TCP, and one datagram over UDP. A line that begins with
+//! One line of JSON answers one line over TCP, one datagram over UDP, and the first message of SCTP. A line that begins with
 //! `GET ` is answered as HTTP, so that `curl` works too.
 
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 
+use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use serde::{Deserialize, Serialize};
+use socket2::{Domain, Socket, Type};
 
-use crate::Error;
 use crate::error::At;
+use crate::{Error, Family, sctp};
 
 /// A client's line; longer ones end the connection.
 const LINE_MAX: usize = 1024;
@@ -36,14 +38,22 @@ pub struct Answer {
 /// Serves in the calling thread's namespace until the process ends. `ready` runs once all sockets
 /// listen.
 pub fn serve(pod: &str, node: &str, ports: &[u16], ready: impl FnOnce()) -> Result<(), Error> {
-    let mut listening = Vec::new();
+    let mut listening: Vec<(_, UdpSocket, _)> = Vec::new();
     for port in ports {
-        let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, *port));
-        let udp = UdpSocket::bind(any).at(|| format!("UDP port {port}"))?;
-        listening.push((port, udp, listen(any).at(|| format!("TCP port {port}"))?));
+        let udp = bound(Type::DGRAM, *port).at(|| format!("UDP port {port}"))?;
+        listening.push((port, udp.into(), listen(*port).at(|| format!("TCP port {port}"))?));
+    }
+    let mut associations = Vec::new();
+    for family in Family::ALL {
+        let socket = sctp::listen(family).at(|| format!("SCTP over {family}"))?;
+        associations.extend(socket.map(|s| (family, s)));
     }
     ready();
     std::thread::scope(|s| {
+        for (family, socket) in &associations {
+            let says = |client| answer(pod, node, client, b"");
+            s.spawn(move || sctp::serve(*family, socket, ports, says));
+        }
         let mut serving = Vec::new();
         for (port, udp, tcp) in &listening {
             s.spawn(|| datagrams(pod, node, udp));
@@ -57,17 +67,35 @@ pub fn serve(pod: &str, node: &str, ports: &[u16], ready: impl FnOnce()) -> Resu
     })
 }
 
-fn listen(at: SocketAddr) -> std::io::Result<TcpListener> {
-    let socket =
-        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM.nonblocking(), None)?;
-    socket.set_reuse_address(true)?;
-    socket.bind(&at.into())?;
+fn listen(port: u16) -> std::io::Result<TcpListener> {
+    let socket = bound(Type::STREAM.nonblocking(), port)?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
 }
 
+/// A socket for both families; where the machine has no IPv6, for the other.
+fn bound(kind: Type, port: u16) -> std::io::Result<Socket> {
+    let (socket, any) = match Socket::new(Domain::IPV6, kind, None) {
+        Ok(socket) => {
+            socket.set_only_v6(false)?;
+            (socket, SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)))
+        }
+        Err(e) if e.raw_os_error() == Some(Errno::EAFNOSUPPORT as i32) => {
+            let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+            (Socket::new(Domain::IPV4, kind, None)?, any)
+        }
+        Err(e) => return Err(e),
+    };
+    if kind == Type::STREAM.nonblocking() {
+        socket.set_reuse_address(true)?;
+    }
+    socket.bind(&any.into())?;
+    Ok(socket)
+}
+
 fn answer(pod: &str, node: &str, client: SocketAddr, asked: &[u8]) -> String {
     let echo = String::from_utf8_lossy(asked).trim().chars().take(64).collect();
+    let client = SocketAddr::new(client.ip().to_canonical(), client.port());
     let answer = Answer { pod: pod.to_owned(), node: node.to_owned(), client, echo };
     let mut line = serde_json::to_string(&answer).expect("strings and an address are JSON");
     line.push('\n');

@@ -30,12 +30,8 @@ pub(crate) const CLIENT: &str = "client";
 
 /// The act's Service, with these endpoints.
 pub(crate) fn web(endpoints: &[&'static str]) -> Service<'static> {
-    Service {
-        name: "web",
-        address: VIP,
-        policy: Policy::Local,
-        endpoints: endpoints.iter().map(|pod| (*pod, State::Ready)).collect(),
-    }
+    let endpoints = endpoints.iter().map(|pod| (*pod, State::Ready)).collect();
+    Service::balanced("web", VIP, Policy::Local, endpoints)
 }
 
 pub(crate) fn publish(lab: &Lab, endpoints: &[&'static str]) -> Result<(), Error> {

@@ -1,19 +1,17 @@
 //! What a lab consists of, as data.
 
-use std::collections::BTreeSet;
-use std::net::Ipv4Addr;
+mod check;
+mod ipv6;
+
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
-use ipnet::Ipv4Net;
+use ipnet::{Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// A veth's name has 15 bytes at most; the switch's end is called `p-NAME`.
-const MEMBER_NAME_MAX: usize = 12;
-
-/// More would not be a lab on one machine any more.
-const MEMBERS_MAX: usize = 1000;
+pub use ipv6::{Ipv6, Subnets};
 
 /// One segment with nodes and clients, a router, and clients behind it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +32,9 @@ pub struct Topology {
     /// A segment for management, apart from the other one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<Control>,
+    /// The same subnets in IPv6, where the lab has both families.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipv6: Option<Ipv6>,
 }
 
 /// A node.
@@ -46,6 +47,12 @@ pub struct Node {
     pub address: Ipv4Addr,
     /// Its pods' subnet; the first address is the node's own.
     pub pod_cidr: Ipv4Net,
+    /// Its address in IPv6.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipv6: Option<Ipv6Addr>,
+    /// Its pods' subnet in IPv6; the first address is the node's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_cidr6: Option<Ipv6Net>,
     /// Its pods.
     #[serde(default)]
     pub pods: Vec<Pod>,
@@ -59,6 +66,9 @@ pub struct Pod {
     pub name: String,
     /// Its address.
     pub address: Ipv4Addr,
+    /// The same in IPv6.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipv6: Option<Ipv6Addr>,
 }
 
 /// A client outside the cluster.
@@ -69,6 +79,9 @@ pub struct Client {
     pub name: String,
     /// Its address.
     pub address: Ipv4Addr,
+    /// The same in IPv6.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipv6: Option<Ipv6Addr>,
 }
 
 /// The subnet behind the router.
@@ -121,10 +134,13 @@ impl Topology {
                 name: format!("node-{letter}"),
                 address: Ipv4Addr::new(192, 0, 2, 10 + n),
                 pod_cidr: Ipv4Net::new_assert(Ipv4Addr::new(198, 19, n, 0), 24),
+                ipv6: None,
+                pod_cidr6: None,
                 pods: (1..=2)
                     .map(|k| Pod {
                         name: format!("{letter}{k}"),
                         address: Ipv4Addr::new(198, 19, n, 4 + k),
+                        ipv6: None,
                     })
                     .collect(),
             }
@@ -137,6 +153,7 @@ impl Topology {
             clients: vec![Client {
                 name: "client".to_owned(),
                 address: Ipv4Addr::new(192, 0, 2, 200),
+                ipv6: None,
             }],
             behind: Behind {
                 subnet: Ipv4Net::new_assert(Ipv4Addr::new(198, 51, 100, 0), 24),
@@ -144,9 +161,11 @@ impl Topology {
                 clients: vec![Client {
                     name: "remote".to_owned(),
                     address: Ipv4Addr::new(198, 51, 100, 77),
+                    ipv6: None,
                 }],
             },
             control: None,
+            ipv6: None,
         }
     }
 
@@ -173,60 +192,6 @@ impl Topology {
         let text = std::fs::read_to_string(file).map_err(|e| fault(e.to_string()))?;
         let topology: Self = serde_saphyr::from_str(&text).map_err(|e| fault(e.to_string()))?;
         topology.checked().map_err(|e| fault(e.to_string()))
-    }
-
-    /// Itself, if its names and addresses fit together.
-    pub fn checked(self) -> Result<Self, Error> {
-        let fault = |m: String| Err(Error::Topology(m));
-        let mut names = BTreeSet::from([ROUTER, SWITCH]);
-        let mut addresses = BTreeSet::from([self.router, self.behind.router]);
-        let members = self.nodes.iter().map(|n| (&n.name, n.address, self.segment));
-        let pods =
-            self.nodes.iter().flat_map(|n| n.pods.iter().map(|p| (&p.name, p.address, n.pod_cidr)));
-        let clients = self.clients.iter().map(|c| (&c.name, c.address, self.segment));
-        let behind = self.behind.clients.iter().map(|c| (&c.name, c.address, self.behind.subnet));
-        let all: Vec<_> = members.chain(pods).chain(clients).chain(behind).collect();
-        if self.control.is_some() {
-            names.insert(CONTROL);
-        }
-        if self.control.is_none() && (self.nodes.is_empty() || self.clients.is_empty()) {
-            return fault("at least one node and one client on the segment are needed".to_owned());
-        }
-        if all.len() > MEMBERS_MAX {
-            return fault(format!("{} members, and {MEMBERS_MAX} are the most", all.len()));
-        }
-        for (name, address, subnet) in &all {
-            let fine = (1..=MEMBER_NAME_MAX).contains(&name.len())
-                && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
-            if !fine {
-                return fault(format!(
-                    "the name {name:?} is not 1 to {MEMBER_NAME_MAX} of a-z, 0-9 and '-'"
-                ));
-            }
-            if !names.insert(name) {
-                return fault(format!("two members are called {name}"));
-            }
-            if !addresses.insert(*address) {
-                return fault(format!("two members have the address {address}"));
-            }
-            if !subnet.contains(address) {
-                return fault(format!("{name}'s address {address} is not in {subnet}"));
-            }
-        }
-        for (router, subnet) in
-            [(self.router, self.segment), (self.behind.router, self.behind.subnet)]
-        {
-            if !subnet.contains(&router) {
-                return fault(format!("the router's address {router} is not in {subnet}"));
-            }
-        }
-        if let Some(c) = &self.control {
-            let places = self.nodes.iter().filter_map(|n| self.management(n));
-            if places.clone().count() < self.nodes.len() || places.clone().any(|a| a == c.address) {
-                return fault(format!("{} has no place for {} and each node", c.subnet, c.address));
-            }
-        }
-        Ok(self)
     }
 
     /// Every member's name: nodes, pods, clients, the router, the switch and the control plane.
@@ -294,28 +259,5 @@ mod tests {
         assert_eq!(serde_saphyr::from_str::<Topology>(&text).unwrap(), t);
         assert_eq!(t.pod("b1").unwrap().0.name, "node-b");
         assert_eq!(t.nodes[1].gateway(), Ipv4Addr::new(198, 19, 2, 1));
-    }
-
-    #[test]
-    fn what_does_not_fit_is_named() {
-        let check = |change: fn(&mut Topology), expect: &str| {
-            let mut t = Topology::default();
-            change(&mut t);
-            let said = t.checked().unwrap_err().to_string();
-            assert!(said.contains(expect), "{said}");
-        };
-        check(|t| t.nodes.clear(), "at least one node");
-        check(|t| t.nodes[0].name = "client".into(), "two members are called client");
-        check(|t| t.nodes[0].address = t.nodes[1].address, "192.0.2.12");
-        check(|t| t.nodes[0].address = Ipv4Addr::LOCALHOST, "not in 192.0.2.0/24");
-        check(|t| t.nodes[0].pods[0].name = "a/b".into(), "\"a/b\"");
-        check(|t| t.router = Ipv4Addr::LOCALHOST, "router's address");
-        check(
-            |t| {
-                let control = t.clone().with_control().control.unwrap();
-                t.control = Some(Control { address: Ipv4Addr::new(198, 18, 255, 11), ..control });
-            },
-            "no place for 198.18.255.11",
-        );
     }
 }

@@ -1,9 +1,12 @@
 //! Links, addresses, routes and sysctls of a lab's namespaces.
 
-use std::fmt::Write;
+mod sysctls;
 
-use crate::topology::{CONTROL, Control, Node, Pod, ROUTER, SWITCH, mac};
-use crate::{Error, LabName, Namespace, Topology};
+use std::fmt::Write;
+use std::net::IpAddr;
+
+use crate::topology::{CONTROL, Client, Control, Node, Pod, ROUTER, SWITCH, mac};
+use crate::{Error, Family, LabName, Namespace, Topology};
 
 /// Builds everything below the processes.
 pub(crate) fn wire(name: &LabName, t: &Topology) -> Result<(), Error> {
@@ -13,7 +16,8 @@ pub(crate) fn wire(name: &LabName, t: &Topology) -> Result<(), Error> {
     // Before the links: an interface inherits `default` when it comes into being.
     each(&members, |member| {
         let ns = Namespace::open(&name.namespace(member))?;
-        ns.run(|| sysctls(&ns, t.node(member).is_some() || member == ROUTER))?
+        let forwards = t.node(member).is_some() || member == ROUTER;
+        ns.run(|| sysctls::write(&ns, &t.families(), forwards))?
     })?;
     Namespace::open(&name.namespace(SWITCH))?.ip(&switch(name, t))?;
     if let Some(c) = &t.control {
@@ -29,17 +33,7 @@ pub(crate) fn wire(name: &LabName, t: &Topology) -> Result<(), Error> {
         Namespace::open(&name.namespace(&pod.name))?.ip(&inside_pod(node, pod))
     })?;
     for client in t.outsiders() {
-        let gateway = if t.segment.contains(&client.address) { t.router } else { t.behind.router };
-        let subnet = if t.segment.contains(&client.address) { t.segment } else { t.behind.subnet };
-        let lines = format!(
-            "link set lo up\n\
-             addr add {}/{} brd + dev eth0\n\
-             link set eth0 up\n\
-             route add default via {gateway}\n",
-            client.address,
-            subnet.prefix_len()
-        );
-        Namespace::open(&name.namespace(&client.name))?.ip(&lines)?;
+        Namespace::open(&name.namespace(&client.name))?.ip(&outsider(t, client))?;
     }
     Ok(())
 }
@@ -49,7 +43,8 @@ pub(crate) fn add_pod(name: &LabName, node: &Node, pod: &Pod) -> Result<(), Erro
     let netns = name.namespace(&pod.name);
     crate::namespace::change("add", std::slice::from_ref(&netns))?;
     let ns = Namespace::open(&netns)?;
-    ns.run(|| sysctls(&ns, false))??;
+    let families: Vec<Family> = Family::ALL.into_iter().filter(|f| pod.at(*f).is_some()).collect();
+    ns.run(|| sysctls::write(&ns, &families, false))??;
     // Of a Pod's name there may be more than an interface's name holds.
     let veth = format!("v-{:08x}", u32::from(pod.address));
     Namespace::open(&name.namespace(&node.name))?.ip(&to_pod(name, node, pod, &veth))?;
@@ -69,34 +64,6 @@ fn each(members: &[&str], f: impl Fn(&str) -> Result<(), Error> + Sync) -> Resul
             .into_iter()
             .try_for_each(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })
-}
-
-/// Runs in the namespace: what is written to `/proc/sys/net` is the writing thread's.
-fn sysctls(ns: &Namespace, forwards: bool) -> Result<(), Error> {
-    let mut wanted = vec![
-        ("ipv4/conf/all/rp_filter", "0"),
-        ("ipv4/conf/default/rp_filter", "0"),
-        ("ipv4/conf/all/accept_redirects", "0"),
-        ("ipv4/conf/default/accept_redirects", "0"),
-        ("ipv4/conf/all/send_redirects", "0"),
-        ("ipv4/conf/default/send_redirects", "0"),
-        // Every refusal must be seen, or a probe takes it for a timeout.
-        ("ipv4/icmp_ratelimit", "0"),
-        // Echo sockets for the probes' pings.
-        ("ipv4/ping_group_range", "0 2147483647"),
-    ];
-    if forwards {
-        wanted.push(("ipv4/ip_forward", "1"));
-    }
-    for (path, value) in wanted {
-        std::fs::write(format!("/proc/sys/net/{path}"), value)
-            .map_err(|cause| Error::Io { what: format!("net/{path} in {}", ns.name()), cause })?;
-    }
-    // Of a namespace since Linux 6.14; before, the machine's, and none of our business.
-    for (path, value) in [("ipv4/icmp_msgs_per_sec", "100000"), ("ipv4/icmp_msgs_burst", "10000")] {
-        let _ = std::fs::write(format!("/proc/sys/net/{path}"), value);
-    }
-    Ok(())
 }
 
 fn switch(name: &LabName, t: &Topology) -> String {
@@ -124,17 +91,15 @@ pub(crate) fn port(member: &str) -> String {
 
 fn node_lines(name: &LabName, t: &Topology, node: &str) -> String {
     let node = t.node(node).expect("called for the topology's own nodes");
-    let mut lines = format!(
-        "link set lo up\n\
-         addr add {}/{} brd + dev eth0\n\
-         link set eth0 up\n\
-         route add default via {}\n",
-        node.address,
-        t.segment.prefix_len(),
-        t.router
-    );
-    for other in t.nodes.iter().filter(|o| o.name != node.name) {
-        let _ = writeln!(lines, "route add {} via {} dev eth0", other.pod_cidr, other.address);
+    let mut lines = up_with(t, "eth0", |f| Some((node.at(f)?, t.subnets(f)?.segment.prefix_len())));
+    for f in t.families() {
+        let Some((own, subnets)) = node.at(f).zip(t.subnets(f)) else { continue };
+        let _ = writeln!(lines, "route add {} via {}", everywhere(own), subnets.router);
+        for other in t.nodes.iter().filter(|o| o.name != node.name) {
+            if let (Some(cidr), Some(via)) = (other.pod_subnet(f), other.at(f)) {
+                let _ = writeln!(lines, "route add {cidr} via {via} dev eth0");
+            }
+        }
     }
     if let Some(address) = t.management(node) {
         let length = t.control.as_ref().map_or(32, |c| c.subnet.prefix_len());
@@ -150,29 +115,87 @@ fn node_lines(name: &LabName, t: &Topology, node: &str) -> String {
     lines
 }
 
+fn outsider(t: &Topology, client: &Client) -> String {
+    let on_segment = t.segment.contains(&client.address);
+    let side = |f| {
+        let s = t.subnets(f)?;
+        Some(if on_segment { (s.segment, s.router) } else { (s.behind, s.behind_router) })
+    };
+    let mut lines = up_with(t, "eth0", |f| Some((client.at(f)?, side(f)?.0.prefix_len())));
+    for f in t.families() {
+        if let (Some(own), Some((_, router))) = (client.at(f), side(f)) {
+            let _ = writeln!(lines, "route add {} via {router}", everywhere(own));
+        }
+    }
+    lines
+}
+
+/// Addresses of each family on a link, which goes up.
+fn up_with(t: &Topology, link: &str, at: impl Fn(Family) -> Option<(IpAddr, u8)>) -> String {
+    let mut lines = "link set lo up\n".to_owned();
+    for (address, length) in t.families().into_iter().filter_map(at) {
+        let _ = writeln!(lines, "addr add {address}/{length} {} dev {link}", how(address));
+    }
+    let _ = writeln!(lines, "link set {link} up");
+    lines
+}
+
+/// IPv6 has no broadcast, and must not wait until nobody else answers for an address.
+fn how(address: IpAddr) -> &'static str {
+    match Family::of(address) {
+        Family::Ipv4 => "brd +",
+        Family::Ipv6 => "nodad",
+    }
+}
+
+fn everywhere(address: IpAddr) -> &'static str {
+    match Family::of(address) {
+        Family::Ipv4 => "default",
+        Family::Ipv6 => "::/0",
+    }
+}
+
 /// The node's end of a pod's cable, as the CNI plugin `ptp` makes it.
 fn to_pod(name: &LabName, node: &Node, pod: &Pod, veth: &str) -> String {
-    let gateway = node.gateway();
-    format!(
-        "link add {veth} type veth peer name eth0 netns {}\n\
-         addr add {gateway}/32 dev {veth}\n\
-         link set {veth} up\n\
-         route add {}/32 dev {veth} scope link src {gateway}\n",
-        name.namespace(&pod.name),
-        pod.address,
-    )
+    let mut lines =
+        format!("link add {veth} type veth peer name eth0 netns {}\n", name.namespace(&pod.name));
+    let both = || Family::ALL.into_iter().filter_map(|f| Some((node.gateway_at(f)?, pod.at(f)?)));
+    for (gateway, _) in both() {
+        let _ = writeln!(lines, "addr add {} dev {veth}", alone(gateway));
+    }
+    let _ = writeln!(lines, "link set {veth} up");
+    for (gateway, address) in both() {
+        let host = Family::of(address).host_len();
+        let _ = writeln!(lines, "route add {address}/{host} dev {veth} scope link src {gateway}");
+    }
+    lines
 }
 
 fn inside_pod(node: &Node, pod: &Pod) -> String {
-    let gateway = node.gateway();
-    format!(
-        "link set lo up\n\
-         addr add {}/32 dev eth0\n\
-         link set eth0 up\n\
-         route add {gateway}/32 dev eth0 scope link\n\
-         route add default via {gateway} src {}\n",
-        pod.address, pod.address
-    )
+    let mut lines = "link set lo up\n".to_owned();
+    let both = || Family::ALL.into_iter().filter_map(|f| Some((node.gateway_at(f)?, pod.at(f)?)));
+    for (_, address) in both() {
+        let _ = writeln!(lines, "addr add {} dev eth0", alone(address));
+    }
+    lines.push_str("link set eth0 up\n");
+    for (gateway, address) in both() {
+        let _ = write!(
+            lines,
+            "route add {gateway}/{} dev eth0 scope link\n\
+             route add {} via {gateway} src {address}\n",
+            Family::of(gateway).host_len(),
+            everywhere(gateway),
+        );
+    }
+    lines
+}
+
+/// An address with nobody else in its subnet.
+fn alone(address: IpAddr) -> String {
+    match Family::of(address) {
+        Family::Ipv4 => format!("{address}/32"),
+        Family::Ipv6 => format!("{address}/128 nodad"),
+    }
 }
 
 fn control(name: &LabName, t: &Topology, c: &Control) -> String {
@@ -200,18 +223,15 @@ fn control(name: &LabName, t: &Topology, c: &Control) -> String {
 }
 
 fn router(name: &LabName, t: &Topology) -> String {
-    let mut lines = format!(
-        "link set lo up\n\
-         addr add {}/{} brd + dev eth0\n\
-         link set eth0 up\n\
-         link add br1 type bridge\n\
-         addr add {}/{} brd + dev br1\n\
-         link set br1 up\n",
-        t.router,
-        t.segment.prefix_len(),
-        t.behind.router,
-        t.behind.subnet.prefix_len()
-    );
+    let mut lines = up_with(t, "eth0", |f| {
+        let s = t.subnets(f)?;
+        Some((s.router, s.segment.prefix_len()))
+    });
+    lines.push_str("link add br1 type bridge\n");
+    lines.push_str(&up_with(t, "br1", |f| {
+        let s = t.subnets(f)?;
+        Some((s.behind_router, s.behind.prefix_len()))
+    }));
     for client in &t.behind.clients {
         let _ = write!(
             lines,
@@ -223,7 +243,11 @@ fn router(name: &LabName, t: &Topology) -> String {
         );
     }
     for node in &t.nodes {
-        let _ = writeln!(lines, "route add {} via {}", node.pod_cidr, node.address);
+        for f in t.families() {
+            if let (Some(cidr), Some(via)) = (node.pod_subnet(f), node.at(f)) {
+                let _ = writeln!(lines, "route add {cidr} via {via}");
+            }
+        }
     }
     lines
 }

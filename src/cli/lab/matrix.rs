@@ -6,23 +6,44 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use signpost_lab::matrix::{self, Expected};
-use signpost_lab::{Error, Lab, LabName, Scoped, Topology};
+use signpost_lab::manifest::Transport;
+use signpost_lab::matrix::{self, Expected, Forward, Scope};
+use signpost_lab::{Error, Family, Lab, LabName, Scoped, Topology};
 
 #[derive(Args)]
 pub(super) struct Matrix {
     /// A lab that is up; if none of this name is, one is built for the measurement
     #[arg(long, default_value = "matrix", value_parser = super::lab_name)]
     name: LabName,
-    /// For a lab that is built: nodes, pods and clients as YAML or JSON
-    #[arg(long, value_name = "FILE")]
-    topology: Option<PathBuf>,
+    /// For a lab that is built
+    #[command(flatten)]
+    topology: super::topology::Which,
+    /// What the agents forward; `vip` asks for nothing else
+    #[arg(long, value_enum, default_value_t = Forwards::Vip)]
+    forward: Forwards,
+    /// Measure only one family
+    #[arg(long, value_name = "ipv4|ipv6")]
+    family: Option<Family>,
+    /// Measure SCTP beside TCP and UDP
+    #[arg(long)]
+    sctp: bool,
+    /// Measure only the rows of the table whose names contain this
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
     /// Another table of expectations than the built-in one
     #[arg(long, value_name = "FILE")]
     expected: Option<PathBuf>,
     /// How to print it
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Forwards {
+    /// LoadBalancers and external addresses
+    Vip,
+    /// ClusterIPs and NodePorts too
+    All,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -40,14 +61,15 @@ pub(super) fn run(m: &Matrix, out: &mut impl Write) -> Result<ExitCode> {
             .with_context(|| file.display().to_string())?,
     };
     let report = match Lab::attach(&m.name) {
-        Ok(lab) => matrix::run(&lab, &expected)?,
+        Ok(lab) => matrix::run(&lab, &expected, &m.scope(lab.topology()))?,
         Err(Error::Missing(_)) => {
-            let topology = match &m.topology {
-                Some(file) => Topology::from_file(file)?,
-                None => Topology::default(),
+            let agent_args = match m.forward {
+                Forwards::Vip => Vec::new(),
+                Forwards::All => ["--forward", "all"].map(str::to_owned).to_vec(),
             };
-            let lab = Scoped::up(&m.name, topology, super::options(true, Vec::new())?)?;
-            matrix::run(&lab, &expected)?
+            let options = super::options(true, agent_args)?;
+            let lab = Scoped::up(&m.name, m.topology.read()?, options)?;
+            matrix::run(&lab, &expected, &m.scope(lab.topology()))?
         }
         Err(e) => return Err(e.into()),
     };
@@ -59,4 +81,24 @@ pub(super) fn run(m: &Matrix, out: &mut impl Write) -> Result<ExitCode> {
         }
     }
     Ok(if report.holds() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl Matrix {
+    fn scope(&self, t: &Topology) -> Scope {
+        let forward = match self.forward {
+            Forwards::Vip => Forward::Vip,
+            Forwards::All => Forward::All,
+        };
+        let mut scope = Scope::of(forward, t);
+        if let Some(family) = self.family {
+            scope.families = vec![family];
+        }
+        if self.sctp {
+            scope.transports.push(Transport::Sctp);
+        }
+        match &self.only {
+            Some(text) => scope.only(text),
+            None => scope,
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! A recording's text, as cells: who sends what, under which circumstances, and what must come of
 //! it.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use signpost_lab::Topology;
@@ -58,15 +58,15 @@ pub(super) enum Question {
     /// A probe.
     Probe(Target),
     /// A request to a health check.
-    Health(SocketAddrV4),
+    Health(SocketAddr),
 }
 
 impl Cell {
     /// The address that it asks.
-    pub(super) fn address(&self) -> Ipv4Addr {
+    pub(super) fn address(&self) -> IpAddr {
         match self.question {
             Question::Probe(target) => target.address,
-            Question::Health(to) => *to.ip(),
+            Question::Health(to) => to.ip(),
         }
     }
 }
@@ -138,7 +138,7 @@ fn cells(
 
 /// What a target stands for.
 struct Aim {
-    address: Ipv4Addr,
+    address: IpAddr,
     port: u16,
     health: bool,
 }
@@ -167,7 +167,7 @@ impl Aim {
     fn question(&self, protocol: &str) -> Result<Question, String> {
         let protocol = match protocol {
             "tcp" if self.health => {
-                return Ok(Question::Health(SocketAddrV4::new(self.address, self.port)));
+                return Ok(Question::Health(SocketAddr::new(self.address, self.port)));
             }
             "tcp" => Protocol::Tcp,
             "udp" => Protocol::Udp,

@@ -1,13 +1,13 @@
 //! What a health check answers.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddrV4, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use super::outcome::Outcome;
 
 /// Asks one, in the calling thread's namespace.
-pub(super) fn ask(to: SocketAddrV4, patience: Duration) -> Outcome {
+pub(super) fn ask(to: SocketAddr, patience: Duration) -> Outcome {
     match status(to, patience) {
         Ok(line) => {
             let status = line.split(' ').nth(1).and_then(|word| word.parse().ok());
@@ -17,8 +17,8 @@ pub(super) fn ask(to: SocketAddrV4, patience: Duration) -> Outcome {
     }
 }
 
-fn status(to: SocketAddrV4, patience: Duration) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&to.into(), patience)?;
+fn status(to: SocketAddr, patience: Duration) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&to, patience)?;
     stream.set_read_timeout(Some(patience))?;
     stream.write_all(b"GET /healthz HTTP/1.0\r\n\r\n")?;
     let mut line = String::new();

@@ -1,6 +1,6 @@
 //! What is served: made in the cluster, awaited on the nodes, taken away again.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use signpost_lab::{Lab, Namespace};
@@ -61,9 +61,9 @@ fn await_health(
 ) -> Result<(), Error> {
     let nodes = lab.topology().nodes.iter().map(|n| {
         let ns = lab.namespace(&n.name)?;
-        Ok((ns, SocketAddrV4::new(n.address, LAST_HEALTH)))
+        Ok((ns, SocketAddr::from((n.address, LAST_HEALTH))))
     });
-    let nodes = nodes.collect::<Result<Vec<(Namespace, SocketAddrV4)>, Error>>()?;
+    let nodes = nodes.collect::<Result<Vec<(Namespace, SocketAddr)>, Error>>()?;
     lab.wait_until(what, recording.settles(), || {
         let all = nodes.iter().all(|(ns, to)| {
             let said = ns.run(|| health::ask(*to, LAST_PATIENCE));

@@ -1,7 +1,7 @@
 //! What came of a try, and what must come of a cell's tries.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use signpost_lab::probe::{self, Cause};
 
@@ -11,17 +11,17 @@ use super::place::Places;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Outcome {
     /// A pod answered, and this is whom it saw.
-    Seen { pod: String, client: Ipv4Addr },
+    Seen { pod: String, client: IpAddr },
     /// ICMP port unreachable from there.
-    Refused(Ipv4Addr),
+    Refused(IpAddr),
     /// A TCP reset.
     Reset,
     /// EPERM, and perhaps an ICMP error from there besides.
-    Denied(Option<Ipv4Addr>),
+    Denied(Option<IpAddr>),
     /// ICMP host unreachable from there.
-    Unreachable(Ipv4Addr),
+    Unreachable(IpAddr),
     /// ICMP time exceeded from there.
-    Expired(Ipv4Addr),
+    Expired(IpAddr),
     /// The status that a health check answered.
     Http(u16),
     /// Nothing.
@@ -51,7 +51,7 @@ pub(super) enum Choice {
 
 impl Expectation {
     /// Reads it. `target` is the address that the cell probes.
-    pub(super) fn parse(text: &str, places: &Places, target: Ipv4Addr) -> Result<Self, String> {
+    pub(super) fn parse(text: &str, places: &Places, target: IpAddr) -> Result<Self, String> {
         let (choice, list) = if let Some(list) = text.strip_prefix("one of ") {
             (Choice::OneOf, list)
         } else if let Some(list) = text.strip_prefix("any of ") {
@@ -87,7 +87,7 @@ impl Expectation {
 }
 
 impl Outcome {
-    fn parse(text: &str, places: &Places, target: Ipv4Addr) -> Result<Self, String> {
+    fn parse(text: &str, places: &Places, target: IpAddr) -> Result<Self, String> {
         let place = |word: &str| match word {
             "target" => Ok(target),
             _ => places.address(word).ok_or_else(|| format!("{word:?} is no place")),
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
     use crate::truth::topology;
 
-    const TARGET: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 100);
+    const TARGET: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 100));
 
     fn parse(text: &str) -> Result<Expectation, String> {
         Expectation::parse(text, &Places::of(&topology()), TARGET)

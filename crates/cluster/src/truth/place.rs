@@ -1,47 +1,47 @@
 //! The places of a lab, by the words that the recordings have for them.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
-use signpost_lab::Topology;
 use signpost_lab::topology::ROUTER;
+use signpost_lab::{Family, Topology};
 
 /// Words and addresses.
-pub(super) struct Places(BTreeMap<String, Ipv4Addr>);
+pub(super) struct Places(BTreeMap<String, IpAddr>);
 
 impl Places {
     /// Those of a topology.
     pub(super) fn of(t: &Topology) -> Self {
         let mut places = BTreeMap::from([
-            (ROUTER.to_owned(), t.router),
-            ("loopback".to_owned(), Ipv4Addr::LOCALHOST),
+            (ROUTER.to_owned(), t.router.into()),
+            ("loopback".to_owned(), Family::Ipv4.loopback()),
         ]);
         for client in t.outsiders() {
-            places.insert(client.name.clone(), client.address);
+            places.insert(client.name.clone(), client.address.into());
         }
         for node in &t.nodes {
             let letter = node.name.trim_start_matches("node-");
-            places.insert(node.name.clone(), node.address);
-            places.insert(format!("gateway-{letter}"), node.gateway());
-            places.extend(t.management(node).map(|a| (format!("mgmt-{letter}"), a)));
-            places.extend(node.pods.iter().map(|p| (p.name.clone(), p.address)));
+            places.insert(node.name.clone(), node.address.into());
+            places.insert(format!("gateway-{letter}"), node.gateway().into());
+            places.extend(t.management(node).map(|a| (format!("mgmt-{letter}"), a.into())));
+            places.extend(node.pods.iter().map(|p| (p.name.clone(), p.address.into())));
         }
         Self(places)
     }
 
     /// The address of a place; an address is itself.
-    pub(super) fn address(&self, word: &str) -> Option<Ipv4Addr> {
+    pub(super) fn address(&self, word: &str) -> Option<IpAddr> {
         self.0.get(word).copied().or_else(|| word.parse().ok())
     }
 
     /// The word for an address, or the address.
-    pub(super) fn word(&self, address: Ipv4Addr) -> String {
+    pub(super) fn word(&self, address: IpAddr) -> String {
         let known = self.0.iter().find(|(_, a)| **a == address);
         known.map_or_else(|| address.to_string(), |(word, _)| word.clone())
     }
 
     /// Whether something of the lab has it.
-    pub(super) fn taken(&self, address: Ipv4Addr) -> bool {
+    pub(super) fn taken(&self, address: IpAddr) -> bool {
         self.0.values().any(|a| *a == address)
     }
 }

@@ -36,7 +36,7 @@ const SETTLES_IPVS: Duration = Duration::from_secs(600);
 pub fn topology() -> Topology {
     let mut t = Topology::default();
     let address = Ipv4Addr::new(192, 0, 2, 150);
-    t.clients.push(Client { name: "balancer".to_owned(), address });
+    t.clients.push(Client { name: "balancer".to_owned(), address, ipv6: None });
     t
 }
 

@@ -111,7 +111,7 @@ mod tests {
                     - | c1 | 192.0.2.100:80 | tcp udp | a1 sees c1\n";
         let sections = cell::parse(text, &Services::parse("").unwrap(), &t).unwrap();
         let seen = |client| vec![Outcome::Seen { pod: "a1".to_owned(), client }; 2];
-        let c1 = std::net::Ipv4Addr::new(198, 19, 3, 5);
+        let c1 = std::net::IpAddr::from([198, 19, 3, 5]);
         let places = Places::of(&t);
 
         let mut same = Report::new(Recording::Nftables);
@@ -120,7 +120,7 @@ mod tests {
         assert!(same.holds());
 
         let mut other = Report::new(Recording::Nftables);
-        other.add(&sections[0], &[seen(c1), seen(t.nodes[2].address)], &places);
+        other.add(&sections[0], &[seen(c1), seen(t.nodes[2].address.into())], &places);
         assert!(!other.holds());
         assert_eq!((other.cells(), other.differ()), (2, 1));
         let said = other.text();

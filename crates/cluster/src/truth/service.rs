@@ -1,7 +1,7 @@
 //! The Services of a recording: which addresses and ports its targets stand for.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use serde::Deserialize;
 
@@ -11,9 +11,9 @@ pub(super) struct Services(BTreeMap<String, Service>);
 /// What a target may ask of one.
 #[derive(Default)]
 pub(super) struct Service {
-    cluster_ip: Option<Ipv4Addr>,
-    external_ip: Option<Ipv4Addr>,
-    load_balancer_ip: Option<Ipv4Addr>,
+    cluster_ip: Option<IpAddr>,
+    external_ip: Option<IpAddr>,
+    load_balancer_ip: Option<IpAddr>,
     node_port: Option<u16>,
     health_check_node_port: Option<u16>,
 }
@@ -35,7 +35,7 @@ impl Services {
 
 impl Service {
     /// The address that a word stands for.
-    pub(super) fn address(&self, word: &str) -> Option<Ipv4Addr> {
+    pub(super) fn address(&self, word: &str) -> Option<IpAddr> {
         match word {
             "clusterIP" => self.cluster_ip,
             "externalIP" => self.external_ip,
@@ -73,9 +73,9 @@ struct Metadata {
 #[serde(rename_all = "camelCase", default)]
 struct Spec {
     #[serde(rename = "clusterIP")]
-    cluster_ip: Option<Ipv4Addr>,
+    cluster_ip: Option<IpAddr>,
     #[serde(rename = "externalIPs")]
-    external_ips: Vec<Ipv4Addr>,
+    external_ips: Vec<IpAddr>,
     health_check_node_port: Option<u16>,
     ports: Vec<Port>,
 }
@@ -100,7 +100,7 @@ struct LoadBalancer {
 
 #[derive(Deserialize)]
 struct Ingress {
-    ip: Ipv4Addr,
+    ip: IpAddr,
 }
 
 impl From<Document> for Service {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
-use signpost_lab::Lab;
 use signpost_lab::topology::ROUTER;
+use signpost_lab::{Family, Lab};
 
 use super::Error;
 use super::cell::{Cell, Kind, Section, Stage};
@@ -14,9 +14,9 @@ use super::place::Places;
 /// The addresses that a recording's cells ask and nothing of the lab has: those of Services.
 pub(super) struct Addresses {
     /// On the segment.
-    on_link: BTreeSet<Ipv4Addr>,
+    on_link: BTreeSet<IpAddr>,
     /// Elsewhere.
-    routed: BTreeSet<Ipv4Addr>,
+    routed: BTreeSet<IpAddr>,
 }
 
 /// A kernel's default: one ICMP error a second for each receiver, after a burst of six.
@@ -35,7 +35,11 @@ impl Addresses {
         let places = Places::of(lab.topology());
         let cells = sections.iter().flat_map(|s| &s.cells);
         let asked = cells.map(Cell::address).filter(|a| !places.taken(*a));
-        let (on_link, routed) = asked.partition(|a| lab.topology().segment.contains(a));
+        let is_on_link = |a: &IpAddr| {
+            let subnets = lab.topology().subnets(Family::of(*a));
+            subnets.is_some_and(|s| s.segment.contains(a))
+        };
+        let (on_link, routed) = asked.partition(is_on_link);
         Self { on_link, routed }
     }
 
@@ -110,7 +114,7 @@ impl Addresses {
     /// Gives the node the addresses of a section, or takes them away.
     fn bind(&self, lab: &Lab, section: &Section, verb: &str) -> Result<(), Error> {
         let Stage { node, .. } = &section.stage;
-        let asked: BTreeSet<Ipv4Addr> = section.cells.iter().map(Cell::address).collect();
+        let asked: BTreeSet<IpAddr> = section.cells.iter().map(Cell::address).collect();
         let lines: String = asked
             .intersection(&self.on_link)
             .map(|a| format!("addr {verb} {a}/32 dev eth0\n"))

@@ -1,5 +1,6 @@
 //! Act 1: keepalived and kube-proxy, as they are found together.
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use super::act::Act;
@@ -37,10 +38,11 @@ pub fn black_hole(lab: &Lab) -> Result<Act, Error> {
     let holder = lab.namespace("node-a")?;
     holder.ip(&format!("addr add {VIP}/32 dev eth0\n"))?;
     let node = |n: &str| lab.node(n).map(|n| n.address);
-    let tcp = |address, port| Target { address, port, protocol: Protocol::Tcp };
+    let tcp =
+        |address: Ipv4Addr, port| Target { address: address.into(), port, protocol: Protocol::Tcp };
     let experiments = [
         (
-            Target { address: VIP, port: 0, protocol: Protocol::Ping },
+            Target { address: VIP.into(), port: 0, protocol: Protocol::Ping },
             "ping the address",
             Verdict::Ok,
         ),

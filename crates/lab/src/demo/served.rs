@@ -1,7 +1,7 @@
 //! Act 2: the same Service under Signpost.
 
 use super::act::Act;
-use crate::matrix::{self, Expected, Row};
+use crate::matrix::{self, Expected};
 use crate::stage::{VIP, one_owner, publish, web};
 use crate::{Error, Lab};
 
@@ -20,7 +20,7 @@ pub fn served(lab: &mut Lab) -> Result<Act, Error> {
         "The same endpoints and policy, now type LoadBalancer with the address {VIP}. One `signpost \
          agent` runs\non each node. Of the nodes that can serve, {owner} announces the address."
     ));
-    for cell in matrix::of_service(lab, web(&["b1", "c1"]), Row::Local, &Expected::built_in())? {
+    for cell in matrix::of_service(lab, web(&["b1", "c1"]), &Expected::built_in())? {
         let list = |l: Vec<String>| l.join(" ");
         let expected = match &cell.differs {
             None => cell.expected.result.clone(),

@@ -1,9 +1,10 @@
 //! Whether a cell is what it must be.
 
-use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
-use super::expect::{Expectation, Seen};
+use super::expect::{Expectation, Seen, Served, Spread};
+use crate::Family;
 use crate::probe::{Cause, Outcome, Protocol};
 use crate::topology::Node;
 
@@ -19,8 +20,10 @@ pub(super) struct Case<'a> {
     pub(super) set: Vec<(&'a str, bool)>,
     /// The node that translates.
     pub(super) node: &'a Node,
+    /// An address that this node has besides.
+    pub(super) second: Option<IpAddr>,
     /// The sender.
-    pub(super) sender: Ipv4Addr,
+    pub(super) sender: IpAddr,
     /// Its name, where it is a pod.
     pub(super) pod: Option<&'a str>,
     /// Whether it is a process of the node itself.
@@ -38,9 +41,8 @@ pub(super) enum Fault {
 
 impl Case<'_> {
     /// The addresses that the pods may see.
-    pub(super) fn seen(&self) -> Vec<Ipv4Addr> {
-        let Expectation::Ok(_, _) = self.expectation else { return Vec::new() };
-        let mut seen: Vec<Ipv4Addr> =
+    pub(super) fn seen(&self) -> Vec<IpAddr> {
+        let mut seen: Vec<IpAddr> =
             self.set.iter().flat_map(|(pod, here)| self.seen_by(pod, *here)).collect();
         seen.sort();
         seen.dedup();
@@ -55,15 +57,16 @@ impl Case<'_> {
             }
         }
         match self.expectation {
-            Expectation::Ok(..) => self.even(outcomes),
+            Expectation::Served(Served { spread: Spread::Even, .. }) => self.even(outcomes),
+            Expectation::Served(Served { spread: Spread::One, .. }) => one(outcomes),
             Expectation::Echo | Expectation::Refused | Expectation::Timeout => Ok(()),
         }
     }
 
     fn wrong(&self, outcome: &Outcome) -> Option<String> {
-        let denied = self.host && self.protocol == Protocol::Udp;
+        let denied = self.host && self.protocol != Protocol::Tcp;
         let fits = match (self.expectation, outcome) {
-            (Expectation::Ok(..), Outcome::Answered { pod, seen }) => {
+            (Expectation::Served(_), Outcome::Answered { pod, seen }) => {
                 let Some((_, here)) = self.set.iter().find(|(p, _)| p == pod) else {
                     return Some(format!("{pod} answered"));
                 };
@@ -77,7 +80,7 @@ impl Case<'_> {
                 self.protocol == Protocol::Tcp
             }
             (Expectation::Refused, Outcome::Refused(Cause::Icmp(_))) => {
-                self.protocol == Protocol::Udp
+                self.protocol != Protocol::Tcp
             }
             // A rule in OUTPUT tells the sender at once.
             (
@@ -90,15 +93,22 @@ impl Case<'_> {
         (!fits).then(|| format!("{outcome:?}"))
     }
 
-    fn seen_by(&self, pod: &str, here: bool) -> Vec<Ipv4Addr> {
-        let Expectation::Ok(_, seen) = self.expectation else { return Vec::new() };
+    fn seen_by(&self, pod: &str, here: bool) -> Vec<IpAddr> {
+        let Expectation::Served(Served { seen, .. }) = self.expectation else {
+            return Vec::new();
+        };
         let keeps = match seen {
             Seen::Keep => true,
             Seen::Node => false,
             Seen::KeepHere => here,
             Seen::NodeForItself => self.pod != Some(pod),
         };
-        if keeps { vec![self.sender] } else { vec![self.node.address, self.node.gateway()] }
+        if keeps {
+            return vec![self.sender];
+        }
+        let family = Family::of(self.sender);
+        let own = [self.node.at(family), self.node.gateway_at(family), self.second];
+        own.into_iter().flatten().collect()
     }
 
     fn even(&self, outcomes: &[Outcome]) -> Result<(), Fault> {
@@ -121,6 +131,21 @@ impl Case<'_> {
     }
 }
 
+fn one(outcomes: &[Outcome]) -> Result<(), Fault> {
+    let pods: BTreeSet<&str> = outcomes
+        .iter()
+        .filter_map(|o| match o {
+            Outcome::Answered { pod, .. } => Some(pod.as_str()),
+            Outcome::Echo
+            | Outcome::Refused(_)
+            | Outcome::Timeout
+            | Outcome::Unreachable(_)
+            | Outcome::Strange(_) => None,
+        })
+        .collect();
+    if pods.len() == 1 { Ok(()) } else { Err(Fault::Differs(format!("{pods:?} answered one"))) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,17 +159,40 @@ mod tests {
         outcomes: &[Outcome],
     ) -> Result<(), Fault> {
         let t = Topology::default();
-        let sender = if host { t.nodes[0].address } else { t.clients[0].address };
+        let sender = if host { t.nodes[0].address } else { t.clients[0].address }.into();
         let set = vec![("a1", true), ("b1", false)];
-        Case { expectation, protocol, set, node: &t.nodes[0], sender, pod: None, host }
-            .judge(outcomes)
+        Case {
+            expectation,
+            protocol,
+            set,
+            node: &t.nodes[0],
+            sender,
+            second: None,
+            pod: None,
+            host,
+        }
+        .judge(outcomes)
     }
 
     fn answered(pod: &str, seen: &str) -> Outcome {
         Outcome::Answered { pod: pod.to_owned(), seen: seen.parse().unwrap() }
     }
 
-    const KEEP_HERE: Expectation = Expectation::Ok(Set::Cluster, Seen::KeepHere);
+    const fn keep_here(spread: Spread) -> Expectation {
+        let (set, seen) = (Set::Cluster, Seen::KeepHere);
+        Expectation::Served(Served { set, spread, seen, may_be_empty: false })
+    }
+
+    const KEEP_HERE: Expectation = keep_here(Spread::Even);
+
+    #[test]
+    fn one_sender_keeps_its_endpoint() {
+        let tries =
+            |outcomes: &[Outcome]| judge(keep_here(Spread::One), Protocol::Udp, false, outcomes);
+        let (a1, b1) = (answered("a1", "192.0.2.200"), answered("b1", "192.0.2.11"));
+        assert_eq!(tries(&[b1.clone(), b1.clone()]), Ok(()));
+        assert!(tries(&[a1, b1]).is_err());
+    }
 
     #[test]
     fn the_clients_address_is_kept_where_the_endpoint_is_on_the_node() {
@@ -195,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_refusal_is_what_the_protocol_has_for_it() {
-        let icmp = Outcome::Refused(Cause::Icmp(Ipv4Addr::LOCALHOST));
+        let icmp = Outcome::Refused(Cause::Icmp(Family::Ipv4.loopback()));
         let reset = Outcome::Refused(Cause::Reset);
         let local = Outcome::Refused(Cause::Local);
         let judge = |p, host, o: &Outcome| {

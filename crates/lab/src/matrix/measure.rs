@@ -2,14 +2,18 @@
 
 use std::time::Duration;
 
-use super::expect::{Expectation, Expected};
+use super::expect::{Expectation, Expected, Served, Spread};
 use super::judge::Fault;
-use super::plan::{self, Plan, Question};
+use super::owner;
+use super::pin::Pinned;
+use super::plan::{Plan, Planner};
+use super::report::{Cell, Wanted};
+use super::row::Kind;
 use super::scenario::Scenario;
-use super::{Cell, Wanted};
+use super::scope::Scope;
+use super::second::Second;
 use crate::probe::{self, Outcome, Target};
-use crate::topology::{Node, ROUTER};
-use crate::{Error, Lab, arp};
+use crate::{Error, Family, Lab};
 
 /// Enough to reach each of three endpoints, and to see that it is done evenly.
 const TRIES_OK: usize = 40;
@@ -27,116 +31,83 @@ const AT_ONCE: usize = 160;
 /// Longer than a second SYN needs: what is not answered by then is dropped.
 const PATIENCE: Duration = Duration::from_millis(1500);
 
-/// What answers ARP answers at once, and all who do within this.
-const ARP_PATIENCE: Duration = Duration::from_millis(30);
-
-/// On a busy machine an answer may take longer: silence is asked so often.
-const ARP_TRIES: usize = 20;
-
 pub(super) fn cells(
     lab: &Lab,
     scenarios: &[Scenario<'_>],
     expected: &Expected,
+    scope: &Scope,
 ) -> Result<Vec<Cell>, Error> {
     probe::lift_limits()?;
     let t = lab.topology();
+    let _second = Second::bind(lab, scope)?;
+    let planner = || Planner { t, expected, scope, plans: Vec::new() };
     let mut cells = Vec::new();
     for node in &t.nodes {
-        let mut plans = Vec::new();
+        let mut plans = planner();
         for s in scenarios {
-            plan::outsiders(t, s, node, &[Question::Service], expected, &mut plans);
+            for kind in Kind::ALL {
+                plans.outsiders(s, kind, node);
+            }
         }
-        pin(lab, scenarios, Some(node))?;
-        let measured = measure(lab, &plans);
-        pin(lab, scenarios, None)?;
-        cells.extend(measured?);
+        let pinned = Pinned::to(lab, scenarios, node)?;
+        cells.extend(measure(lab, &plans.plans)?);
+        drop(pinned);
     }
+    let mut plans = planner();
     for s in scenarios {
-        let questions: &[Question] =
-            if s.cluster.is_empty() { &[Question::Service] } else { &Question::ALL };
-        cells.extend(by_arp(lab, s, questions, expected)?);
+        cells.extend(by_owner(lab, s, planner())?);
+        for kind in Kind::ALL {
+            plans.insiders(s, kind);
+        }
+        plans.elsewhere(s, Kind::NodePort);
     }
+    cells.extend(measure(lab, &plans.plans)?);
     Ok(cells)
 }
 
-/// One Service, asked by insiders, and by outsiders through whoever answers ARP for it.
-pub(super) fn one(lab: &Lab, s: &Scenario<'_>, expected: &Expected) -> Result<Vec<Cell>, Error> {
-    probe::lift_limits()?;
-    by_arp(lab, s, &[Question::Service, Question::Ping], expected)
-}
-
-fn by_arp(
+/// One Service, asked by insiders, and by outsiders through whoever answers for its addresses.
+pub(super) fn one(
     lab: &Lab,
     s: &Scenario<'_>,
-    questions: &[Question],
     expected: &Expected,
+    scope: &Scope,
 ) -> Result<Vec<Cell>, Error> {
-    let t = lab.topology();
-    let mut plans = Vec::new();
-    let mut cells = Vec::new();
-    if !s.cluster.is_empty() {
-        match &owners(lab, s)?[..] {
-            [owner] => plan::outsiders(t, s, owner, questions, expected, &mut plans),
-            several => cells.push(without_one_owner(lab, s, several)),
-        }
+    probe::lift_limits()?;
+    let planner = || Planner { t: lab.topology(), expected, scope, plans: Vec::new() };
+    let mut cells = by_owner(lab, s, planner())?;
+    // That one node answers goes without saying.
+    cells.retain(|c| c.node.is_some() || c.differs.is_some());
+    let mut plans = planner();
+    for kind in Kind::ALL {
+        plans.insiders(s, kind);
     }
-    plan::insiders(t, s, questions, expected, &mut plans);
-    cells.extend(measure(lab, &plans)?);
+    cells.extend(measure(lab, &plans.plans)?);
     Ok(cells)
 }
 
-/// Makes the segment's client and the router send the Services' packets to one node; or, with
-/// none, to whoever answers ARP.
-fn pin(lab: &Lab, scenarios: &[Scenario<'_>], node: Option<&Node>) -> Result<(), Error> {
-    let lines: String = scenarios
-        .iter()
-        .map(|s| match node {
-            Some(n) => format!(
-                "neigh replace {} lladdr {} dev eth0 nud permanent\n",
-                s.service.address,
-                n.mac()
-            ),
-            None => format!("neigh del {} dev eth0\n", s.service.address),
-        })
-        .collect();
-    let clients = lab.topology().clients.iter().map(|c| c.name.as_str());
-    for member in clients.chain([ROUTER]) {
-        lab.namespace(member)?.ip(&lines)?;
-    }
-    Ok(())
-}
-
-/// The nodes that answer a client's ARP for a Service's address.
-fn owners<'a>(lab: &'a Lab, s: &Scenario<'_>) -> Result<Vec<&'a Node>, Error> {
-    let t = lab.topology();
-    let client = &t.clients[0];
-    let ns = lab.namespace(&client.name)?;
-    let mut macs = Vec::new();
-    for _ in 0..ARP_TRIES {
-        macs = arp::who_has(&ns, client.address, s.service.address, ARP_PATIENCE)?;
-        if !macs.is_empty() {
-            break;
+/// Who answers for the announced addresses, and at once, before another does, what outsiders get
+/// there.
+fn by_owner<'a>(
+    lab: &'a Lab,
+    s: &Scenario<'a>,
+    mut plans: Planner<'a>,
+) -> Result<Vec<Cell>, Error> {
+    let mut cells = Vec::new();
+    for kind in Kind::ALL.into_iter().filter(|kind| kind.is_announced()) {
+        if !plans.scope.rows.contains(&s.row(kind)) {
+            continue;
+        }
+        for address in s.announced_of(kind) {
+            let owners = owner::of(lab, address, s.cluster().is_empty())?;
+            cells.push(owner::judged(lab, s, kind, address, &owners));
+            // All addresses of a kind in a family are one: none of the Services has two.
+            if let [owner] = owners[..] {
+                plans.outsiders_of(s, kind, owner, Family::of(address));
+            }
         }
     }
-    Ok(t.nodes.iter().filter(|n| macs.iter().any(|m| m.to_string() == n.mac())).collect())
-}
-
-fn without_one_owner(lab: &Lab, s: &Scenario<'_>, owners: &[&Node]) -> Cell {
-    let names: Vec<&str> = owners.iter().map(|n| n.name.as_str()).collect();
-    Cell {
-        from: format!("external {}", lab.topology().clients[0].address),
-        to: s.service.address.to_string(),
-        node: None,
-        result: if owners.is_empty() { probe::Verdict::NoAddress } else { probe::Verdict::Mixed },
-        forks: [].into(),
-        client_seen: [].into(),
-        pods: [].into(),
-        service: s.service.name.to_owned(),
-        row: s.row.label(),
-        column: "outsider, by ARP",
-        expected: Wanted { result: "OK".to_owned(), pods: vec![], client_seen: vec![] },
-        differs: Some(format!("the nodes that answer ARP are {names:?}, and not one")),
-    }
+    cells.extend(measure(lab, &plans.plans)?);
+    Ok(cells)
 }
 
 /// Measures all plans, two senders at a time: more would overflow a pod's socket.
@@ -169,8 +140,11 @@ fn of_sender(lab: &Lab, sender: &str, plans: &[Plan<'_>]) -> Result<Vec<Cell>, E
 
 fn tries(plan: &Plan<'_>) -> usize {
     match plan.case.expectation {
-        Expectation::Ok(..) => TRIES_OK,
-        Expectation::Echo | Expectation::Refused | Expectation::Timeout => TRIES,
+        Expectation::Served(Served { spread: Spread::Even, .. }) => TRIES_OK,
+        Expectation::Served(Served { spread: Spread::One, .. })
+        | Expectation::Echo
+        | Expectation::Refused
+        | Expectation::Timeout => TRIES,
     }
 }
 
@@ -223,7 +197,8 @@ fn judged(lab: &Lab, plan: &Plan<'_>, mut outcomes: Vec<Outcome>) -> Result<Cell
         client_seen: seen.seen,
         pods: seen.pods,
         service: plan.service.to_owned(),
-        row: plan.row.label(),
+        row: plan.row,
+        family: Family::of(plan.target.address),
         column: plan.column.label(),
         expected: Wanted {
             result: plan.case.expectation.to_string(),

@@ -1,18 +1,23 @@
 //! Which cells there are, and what each must be.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
-use super::expect::{Column, Expectation, Expected, Row, Set};
+use super::expect::{Expectation, Expected, Served, Set};
 use super::judge::Case;
+use super::row::{Column, Kind, Row, When};
 use super::scenario::Scenario;
+use super::scope::Scope;
+use super::second;
+use crate::Family;
+use crate::manifest::Transport;
 use crate::probe::{Protocol, Target};
 use crate::topology::{Node, Topology};
 
-/// The Services' port.
-const PORT: u16 = 80;
-
-/// One that none has.
+/// A port that no Service has, at an address of one.
 const CLOSED_PORT: u16 = 81;
+
+/// A port of nodes that no Service has.
+const CLOSED_NODE_PORT: u16 = 32_700;
 
 /// A cell before it is measured.
 pub(super) struct Plan<'a> {
@@ -25,26 +30,19 @@ pub(super) struct Plan<'a> {
     pub(super) case: Case<'a>,
 }
 
-/// What is asked of an address.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Question {
-    /// Its Service's port.
-    Service,
-    /// A port that no Service has.
-    Closed,
-    /// Whether it is there.
-    Ping,
-}
-
-impl Question {
-    pub(super) const ALL: [Self; 3] = [Self::Service, Self::Closed, Self::Ping];
+/// Everything that plans come from.
+pub(super) struct Planner<'a> {
+    pub(super) t: &'a Topology,
+    pub(super) expected: &'a Expected,
+    pub(super) scope: &'a Scope,
+    pub(super) plans: Vec<Plan<'a>>,
 }
 
 /// Who asks.
 struct Sender<'a> {
     from: String,
     member: &'a str,
-    address: Ipv4Addr,
+    address: IpAddr,
     /// Where its packets are translated.
     node: &'a Node,
     pod: Option<&'a str>,
@@ -52,92 +50,153 @@ struct Sender<'a> {
     column: Column,
 }
 
-/// The clients of both subnets, by one node.
-pub(super) fn outsiders<'a>(
-    t: &'a Topology,
-    s: &Scenario<'a>,
-    node: &'a Node,
-    questions: &[Question],
-    expected: &Expected,
-    plans: &mut Vec<Plan<'a>>,
-) {
-    let with = !s.local(t, &node.name).is_empty();
-    for client in t.outsiders() {
-        let sender = Sender {
-            from: format!("external {}", client.address),
-            member: &client.name,
-            address: client.address,
-            node,
-            pod: None,
-            host: false,
-            column: if with { Column::OutsiderWith } else { Column::OutsiderWithout },
-        };
-        ask(t, s, &sender, questions, expected, plans);
-    }
-}
-
-/// Every node's own processes, and every pod.
-pub(super) fn insiders<'a>(
-    t: &'a Topology,
-    s: &Scenario<'a>,
-    questions: &[Question],
-    expected: &Expected,
-    plans: &mut Vec<Plan<'a>>,
-) {
-    for node in &t.nodes {
-        let host = Sender {
-            from: format!("node {}", node.name),
-            member: &node.name,
-            address: node.address,
-            node,
-            pod: None,
-            host: true,
-            column: Column::Host,
-        };
-        ask(t, s, &host, questions, expected, plans);
-        for pod in &node.pods {
-            let one = s.cluster.contains(&pod.name.as_str());
-            let sender = Sender {
-                from: format!("pod@{}/{}", node.name, pod.name),
-                member: &pod.name,
-                address: pod.address,
-                node,
-                pod: Some(&pod.name),
-                host: false,
-                column: if one { Column::Endpoint } else { Column::Pod },
-            };
-            ask(t, s, &sender, questions, expected, plans);
+impl<'a> Planner<'a> {
+    /// The clients of both subnets, by one node.
+    pub(super) fn outsiders(&mut self, s: &Scenario<'a>, kind: Kind, node: &'a Node) {
+        for family in self.scope.families.clone() {
+            self.outsiders_of(s, kind, node, family);
         }
     }
-}
 
-fn ask<'a>(
-    t: &'a Topology,
-    s: &Scenario<'a>,
-    sender: &Sender<'a>,
-    questions: &[Question],
-    expected: &Expected,
-    plans: &mut Vec<Plan<'a>>,
-) {
-    for question in questions {
-        let (row, port, protocols) = match question {
-            Question::Service => (s.row, PORT, &[Protocol::Tcp, Protocol::Udp][..]),
-            Question::Closed => (Row::ClosedPort, CLOSED_PORT, &[Protocol::Tcp, Protocol::Udp][..]),
-            Question::Ping => (Row::Ping, 0, &[Protocol::Ping][..]),
-        };
-        let expectation = expected.cell(row, sender.column);
-        let set: Vec<&str> = match expectation {
-            Expectation::Ok(Set::Cluster, _) => s.cluster.clone(),
-            Expectation::Ok(Set::Local, _) => s.local(t, &sender.node.name),
+    /// The same in one family.
+    pub(super) fn outsiders_of(
+        &mut self,
+        s: &Scenario<'a>,
+        kind: Kind,
+        node: &'a Node,
+        family: Family,
+    ) {
+        let with = !s.local(self.t, node).is_empty();
+        let column = if with { Column::OutsiderWith } else { Column::OutsiderWithout };
+        for client in self.t.outsiders() {
+            let Some(address) = client.at(family) else { continue };
+            let sender = Sender {
+                from: format!("external {address}"),
+                member: &client.name,
+                address,
+                node,
+                pod: None,
+                host: false,
+                column,
+            };
+            self.ask(s, kind, &sender);
+        }
+    }
+
+    /// Every node's own processes, and every pod.
+    pub(super) fn insiders(&mut self, s: &Scenario<'a>, kind: Kind) {
+        for node in &self.t.nodes {
+            self.of_node(s, kind, node, node);
+        }
+    }
+
+    /// The same, by the addresses of other nodes.
+    pub(super) fn elsewhere(&mut self, s: &Scenario<'a>, kind: Kind) {
+        for node in &self.t.nodes {
+            for other in self.t.nodes.iter().filter(|o| o.name != node.name) {
+                self.of_node(s, kind, other, node);
+            }
+        }
+    }
+
+    /// The senders on a node `at`, where `node` translates.
+    fn of_node(&mut self, s: &Scenario<'a>, kind: Kind, at: &'a Node, node: &'a Node) {
+        let own = at.name == node.name;
+        let serving = [s.cluster(), s.local(self.t, at)].concat();
+        for family in self.scope.families.clone() {
+            if let Some(address) = at.at(family) {
+                let host = Sender {
+                    from: format!("node {}", at.name),
+                    member: &at.name,
+                    address,
+                    node,
+                    pod: None,
+                    host: true,
+                    column: if own { Column::Host } else { Column::HostElsewhere },
+                };
+                self.ask(s, kind, &host);
+            }
+            for pod in &at.pods {
+                let Some(address) = pod.at(family) else { continue };
+                let sender = Sender {
+                    from: format!("pod@{}/{}", at.name, pod.name),
+                    member: &pod.name,
+                    address,
+                    node,
+                    pod: Some(&pod.name),
+                    host: false,
+                    column: match (own, serving.contains(&pod.name.as_str())) {
+                        (true, true) => Column::Endpoint,
+                        (true, false) => Column::Pod,
+                        (false, _) => Column::PodElsewhere,
+                    },
+                };
+                self.ask(s, kind, &sender);
+            }
+        }
+    }
+
+    /// All that one sender asks of a Service's addresses of a kind, in the sender's family.
+    fn ask(&mut self, s: &Scenario<'a>, kind: Kind, sender: &Sender<'a>) {
+        let family = Family::of(sender.address);
+        let addresses = s.addresses(kind, family, sender.node);
+        if addresses.is_empty() {
+            return;
+        }
+        // Of what nobody serves there are no associations: the kernel has no SCTP of its own.
+        let usual = [Protocol::Tcp, Protocol::Udp];
+        let all = self.scope.transports.iter().map(|t| protocol(*t));
+        let is_served = s.row(kind).when != When::OtherProxy;
+        let transports: Vec<Protocol> = all.filter(|p| is_served || usual.contains(p)).collect();
+        let port = s.port(kind);
+        for address in addresses {
+            self.put(s, s.row(kind), sender, address, port, &transports);
+            if !s.asks_more {
+                continue;
+            }
+            let closed = if kind == Kind::NodePort { CLOSED_NODE_PORT } else { CLOSED_PORT };
+            let row = |when| Row { kind, when };
+            self.put(s, row(When::ClosedPort), sender, address, closed, &usual);
+            self.put(s, row(When::Ping), sender, address, 0, &[Protocol::Ping]);
+            if s.row(kind).when == When::Cluster && kind == Kind::NodePort {
+                let loopback = family.loopback();
+                self.put(s, row(When::Loopback), sender, loopback, port, &usual);
+                let second = second::address(sender.node, family);
+                self.put(s, row(When::SecondAddress), sender, second, port, &transports);
+            }
+        }
+    }
+
+    fn put(
+        &mut self,
+        s: &Scenario<'a>,
+        row: Row,
+        sender: &Sender<'a>,
+        address: IpAddr,
+        port: u16,
+        protocols: &[Protocol],
+    ) {
+        if !self.scope.rows.contains(&row) {
+            return;
+        }
+        let Some(mut expectation) = self.expected.cell(row, sender.column) else { return };
+        let set = match expectation {
+            Expectation::Served(Served { set: Set::Cluster, .. }) => s.cluster_for(sender.node),
+            Expectation::Served(Served { set: Set::Local, .. }) => s.local(self.t, sender.node),
             Expectation::Echo | Expectation::Refused | Expectation::Timeout => Vec::new(),
         };
-        let here = |pod: &str| t.pod(pod).is_some_and(|(n, _)| n.name == sender.node.name);
+        if let Expectation::Served(Served { may_be_empty: true, .. }) = expectation
+            && set.is_empty()
+        {
+            expectation = Expectation::Timeout;
+        }
+        let here = |pod: &str| self.t.pod(pod).is_some_and(|(n, _)| n.name == sender.node.name);
         for protocol in protocols {
-            plans.push(Plan {
+            self.plans.push(Plan {
                 from: sender.from.clone(),
                 member: sender.member,
                 service: s.service.name,
-                target: Target { address: s.service.address, port, protocol: *protocol },
+                target: Target { address, port, protocol: *protocol },
                 row,
                 column: sender.column,
                 case: Case {
@@ -145,11 +204,20 @@ fn ask<'a>(
                     protocol: *protocol,
                     set: set.iter().map(|pod| (*pod, here(pod))).collect(),
                     node: sender.node,
+                    second: (row.when == When::SecondAddress).then_some(address),
                     sender: sender.address,
                     pod: sender.pod,
                     host: sender.host,
                 },
             });
         }
+    }
+}
+
+fn protocol(transport: Transport) -> Protocol {
+    match transport {
+        Transport::Tcp => Protocol::Tcp,
+        Transport::Udp => Protocol::Udp,
+        Transport::Sctp => Protocol::Sctp,
     }
 }

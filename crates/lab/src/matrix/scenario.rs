@@ -1,89 +1,151 @@
-//! The Services that a matrix is measured on.
+//! A Service of the matrix, and what it means for the table.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
-use super::expect::Row;
-use crate::manifest::{Policy, Service, State};
-use crate::{Error, Topology};
+use super::row::{Kind, Row, When};
+use crate::manifest::{Label, Policy, Service, State};
+use crate::topology::Node;
+use crate::{Family, Topology};
 
-/// A Service of the matrix, with what it means for the table.
+/// A Service of the matrix.
 #[derive(Clone, Debug)]
 pub(super) struct Scenario<'a> {
     pub(super) service: Service<'a>,
-    pub(super) row: Row,
-    /// The cluster's endpoints: ready ones, or, if there are none, those that serve still.
-    pub(super) cluster: Vec<&'a str>,
+    /// What is special about it, whichever of its addresses is asked.
+    pub(super) special: Option<When>,
+    /// Whether its addresses are also asked for what they have beside the Service.
+    pub(super) asks_more: bool,
 }
 
 impl<'a> Scenario<'a> {
-    pub(super) fn new(service: Service<'a>, row: Row) -> Self {
-        Self { cluster: serving(&service.endpoints, |_| true), service, row }
+    /// Whether the Service has addresses of a kind.
+    pub(super) fn has(&self, kind: Kind) -> bool {
+        match kind {
+            Kind::ClusterIp => !self.service.cluster_ips.is_empty(),
+            Kind::NodePort => self.node_port().is_some(),
+            Kind::LoadBalancer => !self.service.balanced.is_empty(),
+            Kind::ExternalIp => !self.service.external_ips.is_empty(),
+        }
+    }
+
+    /// The Service's addresses of a kind, in a family; of a NodePort, the node's.
+    pub(super) fn addresses(&self, kind: Kind, family: Family, node: &Node) -> Vec<IpAddr> {
+        let list = match kind {
+            Kind::ClusterIp => &self.service.cluster_ips,
+            Kind::LoadBalancer => &self.service.balanced,
+            Kind::ExternalIp => &self.service.external_ips,
+            Kind::NodePort => {
+                let served = self.node_port().is_some()
+                    && self.service.cluster_ips.iter().any(|a| Family::of(*a) == family);
+                return node.at(family).filter(|_| served).into_iter().collect();
+            }
+        };
+        list.iter().copied().filter(|a| Family::of(*a) == family).collect()
+    }
+
+    /// The addresses that one node each answers for.
+    pub(super) fn announced(&self) -> impl Iterator<Item = IpAddr> {
+        self.service.balanced.iter().chain(&self.service.external_ips).copied()
+    }
+
+    /// Those of a kind.
+    pub(super) fn announced_of(&self, kind: Kind) -> impl Iterator<Item = IpAddr> {
+        match kind {
+            Kind::LoadBalancer => &self.service.balanced[..],
+            Kind::ExternalIp => &self.service.external_ips,
+            Kind::ClusterIp | Kind::NodePort => &[],
+        }
+        .iter()
+        .copied()
+    }
+
+    /// The port that is asked at an address of a kind.
+    pub(super) fn port(&self, kind: Kind) -> u16 {
+        let port = self.service.ports.first().expect("every Service of the matrix has a port");
+        match kind {
+            Kind::NodePort => port.node_port.unwrap_or(port.port),
+            Kind::ClusterIp | Kind::LoadBalancer | Kind::ExternalIp => port.port,
+        }
+    }
+
+    fn node_port(&self) -> Option<u16> {
+        self.service.ports.first()?.node_port
+    }
+
+    /// The row that its addresses of a kind are in.
+    pub(super) fn row(&self, kind: Kind) -> Row {
+        let policy = match kind {
+            Kind::ClusterIp => self.service.internal,
+            Kind::NodePort | Kind::LoadBalancer | Kind::ExternalIp => self.service.external,
+        };
+        let when = match self.special {
+            // A ClusterIP has no ranges.
+            Some(When::HintedLocal) if kind == Kind::ClusterIp => When::Hinted,
+            Some(When::Ranged) if kind == Kind::ClusterIp => When::Cluster,
+            Some(When::RangedInside | When::OtherRanges) if kind != Kind::LoadBalancer => {
+                When::Cluster
+            }
+            Some(special) => special,
+            None if self.cluster().is_empty() => When::NoEndpoints,
+            None => match (policy, self.is_ending()) {
+                (Policy::Cluster, false) => When::Cluster,
+                (Policy::Local, false) => When::Local,
+                (Policy::Cluster, true) => When::TerminatingCluster,
+                (Policy::Local, true) => When::TerminatingLocal,
+            },
+        };
+        Row { kind, when }
+    }
+
+    /// The cluster's endpoints: ready ones, or, if there are none, those that serve still.
+    pub(super) fn cluster(&self) -> Vec<&'a str> {
+        self.serving(|_| true)
+    }
+
+    /// Of those, the ones for a node: with hints, the ones for its zone.
+    pub(super) fn cluster_for(&self, node: &Node) -> Vec<&'a str> {
+        let hinted = |pod: &str| {
+            let at = self.service.endpoints.iter().position(|(p, _)| *p == pod);
+            at.and_then(|n| self.service.hints.get(n)).is_none_or(|h| *h == node.name)
+        };
+        let all = self.cluster();
+        let for_zone: Vec<&str> = all.iter().copied().filter(|pod| hinted(pod)).collect();
+        if for_zone.is_empty() { all } else { for_zone }
     }
 
     /// The endpoints on a node, with their own fallback to terminating ones.
-    pub(super) fn local(&self, t: &Topology, node: &str) -> Vec<&'a str> {
-        serving(&self.service.endpoints, |pod| t.pod(pod).is_some_and(|(n, _)| n.name == node))
+    pub(super) fn local(&self, t: &Topology, node: &Node) -> Vec<&'a str> {
+        self.serving(|pod| t.pod(pod).is_some_and(|(n, _)| n.name == node.name))
     }
-}
 
-type Endpoints<'a> = Vec<(&'a str, State)>;
-
-/// Of those that are meant: the ready ones; if there are none, the terminating ones.
-fn serving<'a>(endpoints: &[(&'a str, State)], meant: impl Fn(&str) -> bool) -> Vec<&'a str> {
-    let with = |state| -> Vec<&'a str> {
-        endpoints.iter().filter(|(p, s)| *s == state && meant(p)).map(|(p, _)| *p).collect()
-    };
-    let ready = with(State::Ready);
-    if ready.is_empty() { with(State::Terminating) } else { ready }
-}
-
-/// Services over the first two nodes' pods; further nodes have no endpoint.
-pub(super) fn scenarios(t: &Topology) -> Result<Vec<Scenario<'_>>, Error> {
-    use Policy::{Cluster, Local};
-    use State::{NotReady, Ready, Terminating};
-    let [first, second, _, ..] = &t.nodes[..] else {
-        return Err(Error::Topology("a matrix needs three nodes at least".to_owned()));
-    };
-    let ([a1, a2, ..], [b1, ..]) = (&first.pods[..], &second.pods[..]) else {
-        return Err(Error::Topology(
-            "a matrix needs two pods on the first node and one on the second".to_owned(),
-        ));
-    };
-    let (a1, a2, b1) = (a1.name.as_str(), a2.name.as_str(), b1.name.as_str());
-    let list: Vec<(&str, Policy, Row, Endpoints<'_>)> = vec![
-        ("cluster", Cluster, Row::Cluster, vec![(a1, Ready), (b1, Ready)]),
-        ("local", Local, Row::Local, vec![(a1, Ready), (b1, Ready)]),
-        ("cluster-three", Cluster, Row::Cluster, vec![(a1, Ready), (a2, Ready), (b1, Ready)]),
-        ("local-three", Local, Row::Local, vec![(a1, Ready), (a2, Ready), (b1, Ready)]),
-        ("local-mixed", Local, Row::Local, vec![(a1, Terminating), (b1, Ready)]),
-        ("none", Cluster, Row::NoEndpoints, vec![]),
-        ("none-local", Local, Row::NoEndpoints, vec![]),
-        ("unready", Cluster, Row::NoEndpoints, vec![(a1, NotReady), (b1, NotReady)]),
-        ("unready-local", Local, Row::NoEndpoints, vec![(a1, NotReady), (b1, NotReady)]),
-        ("ending", Cluster, Row::TerminatingCluster, vec![(a1, Terminating), (b1, Terminating)]),
-        ("ending-local", Local, Row::TerminatingLocal, vec![(a1, Terminating), (b1, Terminating)]),
-    ];
-    let addresses = pool_from_its_end(t, list.len())?;
-    Ok(list
-        .into_iter()
-        .zip(addresses)
-        .map(|((name, policy, row, endpoints), address)| {
-            Scenario::new(Service { name, address, policy, endpoints }, row)
-        })
-        .collect())
-}
-
-/// The pool's last addresses: a person's own Services begin at its first.
-fn pool_from_its_end(t: &Topology, count: usize) -> Result<Vec<Ipv4Addr>, Error> {
-    let fault = || {
-        Error::Topology(format!("the pool {:?} is not FIRST-LAST with {count} addresses", t.pool))
-    };
-    let (first, last) = t.pool.split_once('-').ok_or_else(fault)?;
-    let first: Ipv4Addr = first.trim().parse().map_err(|_| fault())?;
-    let last: Ipv4Addr = last.trim().parse().map_err(|_| fault())?;
-    let from = u32::from(last).saturating_sub(u32::try_from(count).map_err(|_| fault())? - 1);
-    if from < u32::from(first) || !t.segment.contains(&last) {
-        return Err(fault());
+    /// Whether none of its endpoints is ready.
+    fn is_ending(&self) -> bool {
+        !self.service.endpoints.iter().any(|(_, state)| self.is_ready(*state))
     }
-    Ok((from..=u32::from(last)).map(Ipv4Addr::from).collect())
+
+    /// Of those that are meant: the ready ones; if there are none, the terminating ones.
+    fn serving(&self, meant: impl Fn(&str) -> bool) -> Vec<&'a str> {
+        if self.service.label == Some(Label::HeadlessSlices) {
+            return Vec::new();
+        }
+        let with = |fits: &dyn Fn(State) -> bool| -> Vec<&'a str> {
+            let all = self.service.endpoints.iter();
+            all.filter(|(p, s)| fits(*s) && meant(p)).map(|(p, _)| *p).collect()
+        };
+        let ready = with(&|s| self.is_ready(s));
+        if ready.is_empty() {
+            with(&|s| matches!(s, State::Terminating | State::TerminatingUnsaid))
+        } else {
+            ready
+        }
+    }
+
+    fn is_ready(&self, state: State) -> bool {
+        match state {
+            State::Ready | State::Unsaid => true,
+            State::NotReady | State::Terminating | State::TerminatingUnsaid => {
+                self.service.publishes_not_ready
+            }
+        }
+    }
 }

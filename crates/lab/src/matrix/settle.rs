@@ -10,8 +10,8 @@ use crate::{Error, Lab};
 /// Agents that follow a directory need milliseconds; an owner is settled within a second.
 const SETTLED: Duration = Duration::from_secs(15);
 
-/// Waits until every agent's kernel acknowledged every Service, and each that can be served has
-/// one owner.
+/// Waits until every agent's kernel acknowledged every announced address, and each that can be
+/// served has one owner. The Services that have none were written before those that do.
 pub(super) fn settled(lab: &Lab, scenarios: &[Scenario<'_>]) -> Result<(), Error> {
     let mut missing = String::new();
     let waited = lab.wait_until("the agents serve the matrix's Services", SETTLED, || {
@@ -31,19 +31,21 @@ fn first_missing(lab: &Lab, scenarios: &[Scenario<'_>]) -> Option<String> {
         }
     }
     for s in scenarios {
-        let address = s.service.address.to_string();
-        let mut owners = 0;
-        for (node, status) in &statuses {
-            let entry = status["addresses"]
-                .as_array()
-                .and_then(|list| list.iter().find(|a| a["address"] == address.as_str()));
-            if entry.is_none_or(|e| e["acknowledged"] != true) {
-                return Some(format!("the kernel of {node} acknowledges {address}"));
+        for address in s.announced() {
+            let address = address.to_string();
+            let mut owners = 0;
+            for (node, status) in &statuses {
+                let entry = status["addresses"]
+                    .as_array()
+                    .and_then(|list| list.iter().find(|a| a["address"] == address.as_str()));
+                if entry.is_none_or(|e| e["acknowledged"] != true) {
+                    return Some(format!("the kernel of {node} acknowledges {address}"));
+                }
+                owners += usize::from(entry.is_some_and(|e: &Value| e["verdict"] == "own"));
             }
-            owners += usize::from(entry.is_some_and(|e: &Value| e["verdict"] == "own"));
-        }
-        if owners != usize::from(!s.cluster.is_empty()) {
-            return Some(format!("{address} has its owner, and not {owners} of them"));
+            if owners != usize::from(!s.cluster().is_empty()) {
+                return Some(format!("{address} has its owner, and not {owners} of them"));
+            }
         }
     }
     None

@@ -1,7 +1,7 @@
 //! Many tries at once, from one namespace.
 
 use std::io::{ErrorKind, IoSliceMut, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
@@ -14,13 +14,20 @@ use socket2::{Domain, Socket, Type};
 use super::{Cause, Outcome, Protocol, Target};
 use crate::error::At;
 use crate::pod::Answer;
-use crate::{Error, Namespace};
+use crate::sctp::{self, Init};
+use crate::{Error, Family, Namespace};
 
 /// What a probe sends. The pod answers a line with a line.
 const REQUEST: &[u8] = b"hello\n";
 
 /// An ICMP echo request; the kernel fills in checksum and identifier of an echo socket.
-const ECHO: [u8; 16] = [8, 0, 0, 0, 0, 0, 0, 1, b's', b'i', b'g', b'n', b'p', b'o', b's', b't'];
+fn echo(family: Family) -> [u8; 16] {
+    let kind = match family {
+        Family::Ipv4 => 8,
+        Family::Ipv6 => 128,
+    };
+    [kind, 0, 0, 0, 0, 0, 0, 1, b's', b'i', b'g', b'n', b'p', b'o', b's', b't']
+}
 
 /// Lets this process have as many sockets as the system allows it: a matrix has thousands.
 pub fn lift_limits() -> Result<(), Error> {
@@ -72,6 +79,8 @@ fn fly(targets: &[Target], patience: Duration) -> std::io::Result<Vec<Outcome>> 
 pub(super) struct Flight {
     pub(super) socket: Socket,
     target: Target,
+    /// What an SCTP probe sends.
+    init: Init,
     connected: bool,
     /// The handshake was done, and a reset came after it.
     pub(super) cut: bool,
@@ -81,16 +90,38 @@ pub(super) struct Flight {
 
 impl Flight {
     pub(super) fn start(target: Target) -> std::io::Result<Self> {
+        let family = Family::of(target.address);
+        let echo = match family {
+            Family::Ipv4 => socket2::Protocol::ICMPV4,
+            Family::Ipv6 => socket2::Protocol::ICMPV6,
+        };
         let (kind, protocol) = match target.protocol {
             Protocol::Tcp => (Type::STREAM, None),
             Protocol::Udp => (Type::DGRAM, None),
-            Protocol::Ping => (Type::DGRAM, Some(socket2::Protocol::ICMPV4)),
+            Protocol::Sctp => (Type::RAW, Some(sctp::PROTOCOL)),
+            Protocol::Ping => (Type::DGRAM, Some(echo)),
         };
-        let socket = Socket::new(Domain::IPV4, kind.nonblocking(), protocol)?;
-        setsockopt(&socket, sockopt::Ipv4RecvErr, &true)?;
-        let mut flight =
-            Self { socket, target, connected: false, cut: false, bytes: Vec::new(), outcome: None };
-        let to = SocketAddr::from((target.address, target.port));
+        let domain = match family {
+            Family::Ipv4 => Domain::IPV4,
+            Family::Ipv6 => Domain::IPV6,
+        };
+        let socket = Socket::new(domain, kind.nonblocking(), protocol)?;
+        match family {
+            Family::Ipv4 => setsockopt(&socket, sockopt::Ipv4RecvErr, &true)?,
+            Family::Ipv6 => setsockopt(&socket, sockopt::Ipv6RecvErr, &true)?,
+        }
+        let mut flight = Self {
+            socket,
+            target,
+            init: Init::new(target.port),
+            connected: false,
+            cut: false,
+            bytes: Vec::new(),
+            outcome: None,
+        };
+        // A raw socket has no ports, and a port in its address would be a protocol's number.
+        let port = if target.protocol == Protocol::Sctp { 0 } else { target.port };
+        let to = SocketAddr::from((target.address, port));
         match flight.socket.connect(&to.into()) {
             Err(e) if e.raw_os_error() == Some(Errno::EINPROGRESS as i32) => {}
             Err(e) => flight.fail(&e),
@@ -115,8 +146,12 @@ impl Flight {
 
     fn request(&mut self) {
         self.connected = true;
-        let bytes = if self.target.protocol == Protocol::Ping { &ECHO[..] } else { REQUEST };
-        if let Err(e) = (&self.socket).write_all(bytes) {
+        let bytes = match self.target.protocol {
+            Protocol::Tcp | Protocol::Udp => REQUEST.to_vec(),
+            Protocol::Sctp => self.init.packet(),
+            Protocol::Ping => echo(Family::of(self.target.address)).to_vec(),
+        };
+        if let Err(e) = (&self.socket).write_all(&bytes) {
             self.fail(&e);
         }
     }
@@ -126,6 +161,13 @@ impl Flight {
         match (&self.socket).read(&mut bytes) {
             Ok(0) if self.target.protocol == Protocol::Tcp => {
                 self.outcome = Some(Outcome::Strange("closed without an answer".to_owned()));
+            }
+            Ok(length) if self.target.protocol == Protocol::Sctp => {
+                let family = Family::of(self.target.address);
+                // What is for another association than this comes here too.
+                let answer = sctp::packet(family, &bytes[..length])
+                    .and_then(|packet| self.init.answer(packet));
+                self.outcome = answer.map(|a| answered(&a));
             }
             Ok(length) => {
                 self.bytes.extend_from_slice(&bytes[..length]);
@@ -142,24 +184,14 @@ impl Flight {
     }
 
     fn read(&self) -> Option<Outcome> {
-        if self.target.protocol == Protocol::Ping {
-            return Some(match self.bytes.first() {
-                Some(0) => Outcome::Echo,
+        match self.target.protocol {
+            Protocol::Ping => Some(match self.bytes.first() {
+                Some(0 | 129) => Outcome::Echo,
                 other => Outcome::Strange(format!("ICMP type {other:?}")),
-            });
+            }),
+            Protocol::Tcp if !self.bytes.ends_with(b"\n") => None,
+            Protocol::Tcp | Protocol::Udp | Protocol::Sctp => Some(answered(&self.bytes)),
         }
-        if self.target.protocol == Protocol::Tcp && !self.bytes.ends_with(b"\n") {
-            return None;
-        }
-        Some(match serde_json::from_slice::<Answer>(&self.bytes) {
-            Ok(Answer { pod, client: SocketAddr::V4(client), .. }) => {
-                Outcome::Answered { pod, seen: *client.ip() }
-            }
-            Ok(Answer { client: SocketAddr::V6(client), .. }) => {
-                Outcome::Strange(format!("seen as {client}"))
-            }
-            Err(_) => Outcome::Strange(String::from_utf8_lossy(&self.bytes).into_owned()),
-        })
     }
 
     fn fail(&mut self, e: &std::io::Error) {
@@ -178,7 +210,8 @@ impl Flight {
                 self.cut = true;
                 Outcome::Refused(Cause::Reset)
             }
-            Errno::EHOSTUNREACH | Errno::ENETUNREACH => {
+            // EACCES: what a route of IPv6 forbids.
+            Errno::EHOSTUNREACH | Errno::ENETUNREACH | Errno::EACCES => {
                 Outcome::Unreachable(cause.unwrap_or(Cause::Local))
             }
             Errno::ETIMEDOUT => Outcome::Timeout,
@@ -187,23 +220,36 @@ impl Flight {
     }
 }
 
+fn answered(line: &[u8]) -> Outcome {
+    match serde_json::from_slice::<Answer>(line) {
+        Ok(Answer { pod, client, .. }) => Outcome::Answered { pod, seen: client.ip() },
+        Err(_) => Outcome::Strange(String::from_utf8_lossy(line).into_owned()),
+    }
+}
+
 /// The ICMP error in a socket's error queue.
 fn icmp(socket: &Socket) -> Option<Cause> {
     /// linux/errqueue.h.
     const SO_EE_ORIGIN_ICMP: u8 = 2;
-    /// linux/icmp.h.
+    const SO_EE_ORIGIN_ICMP6: u8 = 3;
+    /// linux/icmp.h, linux/icmpv6.h.
     const ICMP_TIME_EXCEEDED: u8 = 11;
+    const ICMPV6_TIME_EXCEED: u8 = 3;
     let mut bytes = [0; 512];
     let mut parts = [IoSliceMut::new(&mut bytes)];
     let mut space = nix::cmsg_space!([u8; 256]);
     let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
     let message = recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut space), flags).ok()?;
-    message.cmsgs().ok()?.find_map(|c| match c {
+    let (from, expired): (IpAddr, bool) = message.cmsgs().ok()?.find_map(|c| match c {
         ControlMessageOwned::Ipv4RecvErr(e, Some(from)) if e.ee_origin == SO_EE_ORIGIN_ICMP => {
             let from = Ipv4Addr::from(u32::from_be(from.sin_addr.s_addr));
-            let expired = e.ee_type == ICMP_TIME_EXCEEDED;
-            Some(if expired { Cause::Expired(from) } else { Cause::Icmp(from) })
+            Some((from.into(), e.ee_type == ICMP_TIME_EXCEEDED))
+        }
+        ControlMessageOwned::Ipv6RecvErr(e, Some(from)) if e.ee_origin == SO_EE_ORIGIN_ICMP6 => {
+            let from = Ipv6Addr::from(from.sin6_addr.s6_addr);
+            Some((from.into(), e.ee_type == ICMPV6_TIME_EXCEED))
         }
         _ => None,
-    })
+    })?;
+    Some(if expired { Cause::Expired(from) } else { Cause::Icmp(from) })
 }

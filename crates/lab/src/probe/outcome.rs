@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Target {
     /// The address.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
     /// The port; 0 for a ping.
     pub port: u16,
     /// How.
@@ -26,15 +26,19 @@ pub enum Protocol {
     Tcp,
     /// A datagram, an answer.
     Udp,
+    /// The first message of an association, and its answer.
+    Sctp,
     /// An ICMP echo.
     Ping,
 }
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let to = SocketAddr::new(self.address, self.port);
         match self.protocol {
-            Protocol::Tcp => write!(f, "{}:{}/tcp", self.address, self.port),
-            Protocol::Udp => write!(f, "{}:{}/udp", self.address, self.port),
+            Protocol::Tcp => write!(f, "{to}/tcp"),
+            Protocol::Udp => write!(f, "{to}/udp"),
+            Protocol::Sctp => write!(f, "{to}/sctp"),
             Protocol::Ping => write!(f, "{}/icmp", self.address),
         }
     }
@@ -44,22 +48,25 @@ impl FromStr for Target {
     type Err = String;
 
     fn from_str(s: &str) -> Result<Self, String> {
-        let fault = || format!("{s:?} is not ADDRESS:PORT/tcp, ADDRESS:PORT/udp or ADDRESS/icmp");
+        let fault = || {
+            format!(
+                "{s:?} is not ADDRESS:PORT/tcp, /udp or /sctp, nor ADDRESS/icmp (an IPv6 address \
+                 before a port has brackets)"
+            )
+        };
         let (place, word) = s.rsplit_once('/').ok_or_else(fault)?;
         let protocol = match word {
             "tcp" => Protocol::Tcp,
             "udp" => Protocol::Udp,
-            "icmp" => Protocol::Ping,
-            _ => return Err(fault()),
-        };
-        let (address, port) = match (protocol, place.rsplit_once(':')) {
-            (Protocol::Ping, None) => (place, 0),
-            (Protocol::Tcp | Protocol::Udp, Some((address, port))) => {
-                (address, port.parse().map_err(|_| fault())?)
+            "sctp" => Protocol::Sctp,
+            "icmp" => {
+                let address = place.parse().map_err(|_| fault())?;
+                return Ok(Self { address, port: 0, protocol: Protocol::Ping });
             }
             _ => return Err(fault()),
         };
-        Ok(Self { address: address.parse().map_err(|_| fault())?, port, protocol })
+        let to: SocketAddr = place.parse().map_err(|_| fault())?;
+        Ok(Self { address: to.ip(), port: to.port(), protocol })
     }
 }
 
@@ -71,7 +78,7 @@ pub enum Outcome {
         /// The pod.
         pod: String,
         /// The client's address as the pod saw it.
-        seen: Ipv4Addr,
+        seen: IpAddr,
     },
     /// The echo came back.
     Echo,
@@ -91,13 +98,13 @@ pub enum Cause {
     /// A TCP reset.
     Reset,
     /// An ICMP error from there.
-    Icmp(Ipv4Addr),
+    Icmp(IpAddr),
     /// An ICMP error from there: the packet went round until its time was up.
-    Expired(Ipv4Addr),
+    Expired(IpAddr),
     /// The own kernel, at once (EPERM of a rule in OUTPUT, no route, nobody answers ARP).
     Local,
     /// The own kernel, at once, and an ICMP error from there: a rule in OUTPUT that rejects.
-    Denied(Ipv4Addr),
+    Denied(IpAddr),
 }
 
 impl fmt::Display for Cause {
@@ -153,7 +160,7 @@ pub struct Summary {
     /// How often each pod answered.
     pub pods: BTreeMap<String, usize>,
     /// Whom the pods saw.
-    pub seen: BTreeSet<Ipv4Addr>,
+    pub seen: BTreeSet<IpAddr>,
     /// How refusals came.
     pub causes: BTreeSet<Cause>,
 }
@@ -204,19 +211,31 @@ mod tests {
 
     #[test]
     fn targets_read_what_they_print() {
-        for text in ["192.0.2.1:80/tcp", "192.0.2.1:53/udp", "192.0.2.1/icmp"] {
+        for text in [
+            "192.0.2.1:80/tcp",
+            "192.0.2.1:53/udp",
+            "192.0.2.1/icmp",
+            "[2001:db8::1]:80/sctp",
+            "2001:db8::1/icmp",
+        ] {
             assert_eq!(text.parse::<Target>().unwrap().to_string(), text);
         }
-        for bad in
-            ["192.0.2.1", "192.0.2.1/tcp", "192.0.2.1:80/icmp", "x:80/tcp", "192.0.2.1:99999/udp"]
-        {
+        for bad in [
+            "192.0.2.1",
+            "192.0.2.1/tcp",
+            "192.0.2.1:80/icmp",
+            "x:80/tcp",
+            "192.0.2.1:99999/udp",
+            "2001:db8::1:80/tcp",
+        ] {
             assert!(bad.parse::<Target>().is_err(), "{bad}");
         }
     }
 
     #[test]
     fn one_other_outcome_makes_it_mixed() {
-        let answered = |pod: &str| Outcome::Answered { pod: pod.into(), seen: Ipv4Addr::LOCALHOST };
+        let answered =
+            |pod: &str| Outcome::Answered { pod: pod.into(), seen: [127, 0, 0, 1].into() };
         let s = summary(&[answered("a1"), answered("b1"), answered("a1")]);
         assert_eq!((s.verdict, s.pods["a1"]), (Verdict::Ok, 2));
         assert_eq!(summary(&[answered("a1"), Outcome::Timeout]).verdict, Verdict::Mixed);

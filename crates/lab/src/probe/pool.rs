@@ -1,7 +1,7 @@
 //! Long-lived TCP connections, and what becomes of them.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use crate::error::At;
@@ -29,12 +29,12 @@ impl Pool {
     /// Opens so many connections to an address, one after the other.
     pub fn open(
         ns: &Namespace,
-        address: Ipv4Addr,
+        address: impl Into<IpAddr>,
         port: u16,
         count: usize,
         patience: Duration,
     ) -> Result<Self, Error> {
-        let to = SocketAddr::from((address, port));
+        let to = SocketAddr::new(address.into(), port);
         let open = ns
             .run(|| {
                 (0..count)

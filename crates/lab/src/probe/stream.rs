@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
@@ -60,16 +60,27 @@ struct Sent {
 
 impl Stream {
     /// One datagram every `every`, over a few flows.
-    pub fn udp(ns: &Namespace, to: Ipv4Addr, port: u16, every: Duration) -> Result<Self, Error> {
+    pub fn udp(
+        ns: &Namespace,
+        to: impl Into<IpAddr>,
+        port: u16,
+        every: Duration,
+    ) -> Result<Self, Error> {
         let (stop, stopped) = channel();
-        let thread = ns.spawn(move || datagrams((to, port).into(), every, &stopped))?;
+        let to = SocketAddr::new(to.into(), port);
+        let thread = ns.spawn(move || datagrams(to, every, &stopped))?;
         Ok(Self { stop, thread, every })
     }
 
     /// One new connection every `every`.
-    pub fn tcp(ns: &Namespace, to: Ipv4Addr, port: u16, every: Duration) -> Result<Self, Error> {
+    pub fn tcp(
+        ns: &Namespace,
+        to: impl Into<IpAddr>,
+        port: u16,
+        every: Duration,
+    ) -> Result<Self, Error> {
         let (stop, stopped) = channel();
-        let target = Target { address: to, port, protocol: Protocol::Tcp };
+        let target = Target { address: to.into(), port, protocol: Protocol::Tcp };
         let thread = ns.spawn(move || connections(target, every, &stopped))?;
         Ok(Self { stop, thread, every })
     }
@@ -123,7 +134,7 @@ fn report(sent: &[Sent], every: Duration) -> Report {
 fn datagrams(to: SocketAddr, every: Duration, stop: &Receiver<()>) -> std::io::Result<Vec<Sent>> {
     let sockets: Vec<Socket> = (0..FLOWS)
         .map(|_| {
-            let socket = Socket::new(Domain::IPV4, Type::DGRAM.nonblocking(), None)?;
+            let socket = Socket::new(Domain::for_address(to), Type::DGRAM.nonblocking(), None)?;
             socket.connect(&to.into())?;
             Ok(socket)
         })
