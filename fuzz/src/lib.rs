@@ -5,9 +5,11 @@
 
 mod arp;
 pub mod mesh;
+mod ndp;
 mod netlink;
 mod yaml;
 
 pub use arp::arp;
+pub use ndp::ndp;
 pub use netlink::netlink;
 pub use yaml::yaml;

@@ -1,6 +1,6 @@
 //! Datagrams and frames for a speaker, one after the other.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use signpost_plan::LinkIndex;
@@ -28,10 +28,10 @@ pub fn heard(data: &[u8]) -> usize {
         let (bytes, after) =
             after.split_at(usize::from(u16::from_be_bytes([high, low])).min(after.len()));
         rest = after;
-        let (port, from) = if kind % 4 == 0 {
-            (Port::Arp(LinkIndex(1)), Peer::Link)
-        } else {
-            (Port::Mesh, Peer::Unicast(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10 + (kind % 4)))))
+        let (port, from) = match kind % 8 {
+            0 => (Port::Arp(LinkIndex(1)), Peer::Link),
+            4 => (Port::Ndp(LinkIndex(1)), Peer::Link),
+            n => (Port::Mesh, Peer::Unicast(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10 + n % 4)))),
         };
         speaker.handle(now, Input::Bytes { port, from, at: now, bytes });
         events += drain(&mut speaker);
@@ -49,7 +49,7 @@ pub fn mesh(data: &[u8]) {
     heard(data);
 }
 
-/// The member `nN` of three, that may serve one address on its one interface.
+/// The member `nN` of three, that may serve an address of each family on its one interface.
 pub fn member(n: u8, now: Instant) -> Speaker {
     let name = |n: u8| format!("n{n}").as_str().into();
     let at = |n: u8| Ipv4Addr::new(192, 0, 2, 10 + n);
@@ -59,15 +59,19 @@ pub fn member(n: u8, now: Instant) -> Speaker {
         mac: [2, 0, 0, 0, 0, n],
         up: true,
         address: Some(at(n)),
+        address_v6: Some(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, n.into())),
         gateway: Some(Ipv4Addr::new(192, 0, 2, 1)),
     };
     let others = (1..=3).filter(|other| *other != n);
-    let vip = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 100));
+    let vip = Ipv4Addr::new(192, 0, 2, 100);
+    let vip_v6 = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0x64, 1);
+    let open = || Gate::Open { links: vec![LinkIndex(1)], weight: 100 };
     for command in [
         Command::Links(vec![link]),
         Command::Peers(others.map(|other| (name(other), at(other).into())).collect()),
         Command::Lease(now + Duration::from_secs(3600)),
-        Command::Gate(vip, Gate::Open { links: vec![LinkIndex(1)], weight: 100 }),
+        Command::Gate(vip.into(), open()),
+        Command::Gate(vip_v6.into(), open()),
     ] {
         speaker.handle(now, Input::Command(command));
         drain(&mut speaker);

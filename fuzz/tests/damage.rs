@@ -24,6 +24,11 @@ fn the_recorded_member_is_heard() {
 }
 
 #[test]
+fn ndp() {
+    check("ndp", signpost_fuzz::ndp);
+}
+
+#[test]
 fn netlink() {
     check("netlink", signpost_fuzz::netlink);
 }

@@ -137,7 +137,7 @@ impl Control {
         }
     }
 
-    fn renew_lease(&self) {
+    fn renew_lease(&mut self) {
         self.wire.send(Command::Lease(clock::now() + self.lease));
     }
 
@@ -273,7 +273,7 @@ impl Control {
         self.renew_lease();
     }
 
-    fn gates(&self, orders: Vec<(std::net::IpAddr, Gate)>) {
+    fn gates(&mut self, orders: Vec<(std::net::IpAddr, Gate)>) {
         for (a, gate) in orders {
             self.wire.send(Command::Gate(a, gate));
         }

@@ -1,6 +1,6 @@
 //! This node's kernel as the plan and the speaker see it.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use anyhow::{Context, Result};
 use ipnet::IpNet;
@@ -50,9 +50,19 @@ pub(crate) fn links(w: &World) -> Vec<speaker::Link> {
             let address: Option<Ipv4Addr> = link.addresses.iter().find_map(|n| v4(n.addr()));
             let gateway =
                 host.gateways.iter().filter(|(i, _)| *i == index).find_map(|(_, g)| g.and_then(v4));
-            Some(speaker::Link { index, mac: link.mac?, up: link.up, address, gateway })
+            let (mac, up) = (link.mac?, link.up);
+            Some(speaker::Link { index, mac, up, address, address_v6: address_v6(link), gateway })
         })
         .collect()
+}
+
+/// What neighbours are asked from: an address that needs no router to be answered.
+fn address_v6(link: &Link) -> Option<Ipv6Addr> {
+    let v6 = |n: &IpNet| match n {
+        IpNet::V6(n) => Some(n.addr()),
+        IpNet::V4(_) => None,
+    };
+    link.addresses.iter().filter_map(v6).find(Ipv6Addr::is_unicast_link_local)
 }
 
 /// The other nodes and where their mesh listens.

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use anyhow::{Context, Result, bail};
 use signpost_forward::{self as forward, Error};
 
-use super::wire::socket::probe_raw;
+use super::wire::packet::probe_raw;
 
 /// For the agent: nf_tables and packet sockets.
 pub(crate) fn check() -> Result<()> {

@@ -16,9 +16,9 @@ import (
 	proxy "k8s.io/kubernetes/cmd/kube-proxy/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 
-	"signpost.test/cluster/pki"
-	"signpost.test/cluster/relay"
-	"signpost.test/cluster/remote"
+	"cluster.signpost.test/node"
+	"cluster.signpost.test/pki"
+	"cluster.signpost.test/relay"
 )
 
 func main() {
@@ -44,10 +44,8 @@ func main() {
 		own(pki.NewCommand())
 	case "relay":
 		own(relay.NewCommand())
-	case "serve-commands":
-		own(remote.NewServeCommand())
-	case "run-command":
-		own(remote.NewRunCommand())
+	case "node":
+		own(node.NewCommand())
 	default:
 		usage()
 	}
@@ -67,6 +65,6 @@ func own(command *cobra.Command) {
 
 func usage() {
 	fmt.Fprintln(os.Stderr, "usage: components etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kube-proxy|kubectl [FLAGS]\n"+
-		"       components pki|relay|serve-commands|run-command [FLAGS]")
+		"       components pki|node|relay [FLAGS]")
 	os.Exit(2)
 }

@@ -156,6 +156,12 @@ pub(crate) fn probes_tell_outcomes_apart() {
     check("remote", "203.0.113.1:80/tcp", Verdict::Unreachable, Some(Cause::Icmp(router)), "");
     check("remote", "203.0.113.1:80/udp", Verdict::Unreachable, Some(Cause::Icmp(router)), "");
 
+    // A packet that goes round: the router sends it to a node, and that one back.
+    lab.namespace("router").unwrap().ip("route add 203.0.112.0/24 via 192.0.2.11\n").unwrap();
+    let last = Some(Cause::Expired(Ipv4Addr::new(192, 0, 2, 11)));
+    check("remote", "203.0.112.1:80/tcp", Verdict::Unreachable, last, "");
+    check("remote", "203.0.112.1:80/udp", Verdict::Unreachable, last, "");
+
     // A node's rules: dropped, rejected on the way, denied to its own processes.
     let rules = "table ip t {
         chain f { type filter hook forward priority 0
@@ -164,6 +170,7 @@ pub(crate) fn probes_tell_outcomes_apart() {
         }
         chain o { type filter hook output priority 0
             udp dport 8080 drop
+            udp dport 8081 reject
         }
     }";
     lab.namespace("node-b").unwrap().command("nft", &["-f", "-"], rules).unwrap();
@@ -171,6 +178,9 @@ pub(crate) fn probes_tell_outcomes_apart() {
     check("client", "198.19.2.5:8080/tcp", Verdict::Timeout, None, "");
     check("client", "198.19.2.5:8080/udp", Verdict::Refused, Some(Cause::Icmp(node)), "");
     check("node-b", "198.19.2.5:8080/udp", Verdict::Refused, Some(Cause::Local), "");
+    // The ICMP error comes from the address that the denied packet had.
+    let denied = Some(Cause::Denied(Ipv4Addr::new(198, 19, 2, 1)));
+    check("node-b", "198.19.2.5:8081/udp", Verdict::Refused, denied, "");
 }
 
 pub(crate) fn streams_count_what_is_lost() {

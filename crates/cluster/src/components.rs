@@ -11,6 +11,9 @@ use crate::error::At;
 /// Names another release than that of `go.mod`, as `1.34.4`.
 const RELEASE: &str = "SIGNPOST_KUBERNETES";
 
+/// A folder in which a process builds, before its number.
+const BUILDING: &str = "building-";
+
 /// The built program: every component, by its first argument.
 #[derive(Clone, Debug)]
 pub struct Components {
@@ -34,7 +37,8 @@ impl Components {
             return Ok(Self { program });
         }
         tell(&format!("building the components of Kubernetes {release}: minutes, the first time"));
-        let work = target.join(format!("building-{}", std::process::id()));
+        remove_abandoned(&target);
+        let work = target.join(format!("{BUILDING}{}", std::process::id()));
         let built = build(&work, &sources, release).and_then(|built| {
             let folder = program.parent().expect("a file in a folder");
             std::fs::create_dir_all(folder).at(|| folder.display().to_string())?;
@@ -44,6 +48,11 @@ impl Components {
         // Only what was copied: a failure to remove it must not hide why the build failed.
         let _ = std::fs::remove_dir_all(&work);
         built.map(|()| Self { program })
+    }
+
+    /// Those that were built before.
+    pub(crate) fn at(program: PathBuf) -> Self {
+        Self { program }
     }
 
     /// The program.
@@ -56,6 +65,18 @@ impl Components {
         let mut command = Command::new(&self.program);
         command.arg(component);
         command
+    }
+}
+
+/// Removes what builds that were killed have left.
+fn remove_abandoned(target: &Path) {
+    for entry in std::fs::read_dir(target).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let builder = name.to_str().and_then(|n| n.strip_prefix(BUILDING));
+        if builder.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            // In nobody's way if it stays.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
     }
 }
 
@@ -102,7 +123,7 @@ fn pinned(sources: &Sources) -> Result<&str, Error> {
 
 fn checked(release: &str) -> Result<&str, Error> {
     let parts: Vec<&str> = release.split('.').collect();
-    let number = |p: &&str| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit());
+    let number = |p: &&str| (1..=3).contains(&p.len()) && p.bytes().all(|b| b.is_ascii_digit());
     if parts.len() == 3 && parts[0] == "1" && parts.iter().all(number) {
         Ok(release)
     } else {
@@ -174,7 +195,7 @@ mod tests {
         assert_eq!(pinned(&sources).unwrap(), "1.36.3");
         assert!(pinned(&Sources::new()).is_err());
         assert_eq!(checked("1.34.4").unwrap(), "1.34.4");
-        for bad in ["", "v1.34.4", "1.34", "1.34.x", "2.0.0", "1..4"] {
+        for bad in ["", "v1.34.4", "1.34", "1.34.x", "2.0.0", "1..4", "1.9999.1"] {
             assert!(checked(bad).unwrap_err().to_string().contains("1.34.4"), "{bad}");
         }
         assert_ne!(digest(&sources, "1.36.3"), digest(&sources, "1.34.4"));

@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ pub(crate) const SERVICE_CIDR: &str = "10.233.0.0/16";
 pub(crate) const API_PORT: u16 = 6443;
 
 /// On a busy machine the API server takes 10 s; what is not there by then will not come.
-const READY: Duration = Duration::from_secs(60);
+pub(crate) const READY: Duration = Duration::from_secs(60);
 
 /// How often something that starts is looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -42,14 +43,28 @@ impl Files {
         self.0.join(format!("pki/{of}.kubeconfig"))
     }
 
-    pub(crate) fn log(&self, component: &str) -> PathBuf {
-        self.0.join(format!("logs/{component}.log"))
+    pub(crate) fn logs(&self) -> PathBuf {
+        self.0.join("logs")
     }
 
+    /// Where a node's stand-in keeps the output of Pods of ours.
+    pub(crate) fn pod_logs(&self, node: &str) -> PathBuf {
+        self.0.join(node).join("logs")
+    }
+
+    pub(crate) fn log(&self, component: &str) -> PathBuf {
+        self.logs().join(format!("{component}.log"))
+    }
+
+    /// For nobody else to read or write, whatever the umask.
     pub(crate) fn make(&self) -> Result<(), Error> {
         for folder in ["pki", "logs", "etcd"] {
             let folder = self.0.join(folder);
-            std::fs::create_dir_all(&folder).at(|| folder.display().to_string())?;
+            std::fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(&folder)
+                .at(|| folder.display().to_string())?;
         }
         Ok(())
     }
@@ -63,7 +78,6 @@ pub(crate) fn start(
     nodes: &[String],
 ) -> Result<(), Error> {
     let files = Files::of(lab);
-    files.make()?;
     certify(components, &files, address, nodes)?;
     let ns = lab.namespace(topology::CONTROL)?;
     let (client, peer) = ("http://127.0.0.1:2379", "http://127.0.0.1:2380");
@@ -125,7 +139,7 @@ pub(crate) fn start(
         ],
     )?;
     let mut started = [("etcd", etcd), ("kube-apiserver", api)];
-    await_ready(&files, "kube-apiserver", &mut started, || {
+    await_ready(&files, "kube-apiserver", READY, &mut started, || {
         let config = files.kubeconfig("admin").display().to_string();
         let ask = ["kubectl", "--kubeconfig", &config, "get", "--raw", "/readyz"];
         ns.command(&components.program().display().to_string(), &ask, "").is_ok()
@@ -137,6 +151,8 @@ pub(crate) fn start(
             "--kubeconfig",
             &config("kube-controller-manager"),
             "--leader-elect=false",
+            // Each controller with the role that it has in clusters of people.
+            "--use-service-account-credentials",
             "--root-ca-file",
             &pki("ca.crt"),
             "--service-account-private-key-file",
@@ -197,10 +213,11 @@ pub(crate) fn reap(mut child: Child) {
 pub(crate) fn await_ready(
     files: &Files,
     component: &str,
+    patience: Duration,
     started: &mut [(&str, Child)],
     mut ready: impl FnMut() -> bool,
 ) -> Result<(), Error> {
-    let deadline = Instant::now() + READY;
+    let deadline = Instant::now() + patience;
     while !ready() {
         for (name, child) in started.iter_mut() {
             if let Some(status) = child.try_wait().at(|| (*name).to_owned())? {
@@ -208,7 +225,11 @@ pub(crate) fn await_ready(
             }
         }
         if Instant::now() > deadline {
-            return Err(failed(files, component, &format!("not ready in {} s", READY.as_secs())));
+            return Err(failed(
+                files,
+                component,
+                &format!("not ready in {} s", patience.as_secs()),
+            ));
         }
         std::thread::sleep(LOOK);
     }

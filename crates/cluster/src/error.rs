@@ -8,9 +8,23 @@ pub enum Error {
     /// The lab below it.
     #[error(transparent)]
     Lab(#[from] signpost_lab::Error),
+    /// The guest of IPVS mode.
+    #[error(transparent)]
+    Guest(#[from] crate::vm::Error),
+    /// A recording, or its measurement.
+    #[error(transparent)]
+    Truth(#[from] crate::truth::Error),
     /// There is none of this name.
     #[error("there is no cluster {0}: `cargo xtask cluster up --name {0}` builds it")]
     Missing(String),
+    /// There is one of this name, or what is left of one.
+    #[error(
+        "there is a cluster {0}, or what is left of one: `cargo xtask cluster down --name {0}` ends it"
+    )]
+    Exists(String),
+    /// It is a lab without a cluster on it.
+    #[error("{0} is a lab and no cluster: `signpost lab down --name {0}` ends it")]
+    Plain(String),
     /// The components cannot be built.
     #[error("the Kubernetes components are built with Go: {0}")]
     Build(String),
@@ -33,12 +47,12 @@ pub enum Error {
         message: String,
     },
     /// A file.
-    #[error("{what}: {source}")]
+    #[error("{what}: {cause}")]
     Io {
         /// The operation and its object.
         what: String,
         /// Why.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// A built-in file or an answer is not what it must be.
     #[error("{0}")]
@@ -52,6 +66,6 @@ pub(crate) trait At<T> {
 
 impl<T, E: Into<std::io::Error>> At<T> for Result<T, E> {
     fn at(self, what: impl FnOnce() -> String) -> Result<T, Error> {
-        self.map_err(|e| Error::Io { what: what(), source: e.into() })
+        self.map_err(|e| Error::Io { what: what(), cause: e.into() })
     }
 }

@@ -5,12 +5,13 @@ mod cluster;
 mod components;
 mod control;
 mod error;
+pub mod guest;
 mod nodes;
 pub mod snapshot;
 pub mod truth;
 pub mod vm;
 
-pub use cluster::{Cluster, Options};
+pub use cluster::{Cluster, Options, down};
 pub use components::Components;
 pub use error::Error;
 pub use nodes::Mode;

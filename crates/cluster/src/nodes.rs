@@ -3,12 +3,17 @@
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use signpost_lab::{Lab, Namespace};
 
-use crate::control::{Files, await_ready, is_healthy, reap};
+use crate::control::{Files, READY, await_ready, is_healthy, reap};
+use crate::error::At;
 use crate::{Components, Error};
+
+/// In an emulated machine its first sync takes 75 to 150 s.
+const READY_IPVS: Duration = Duration::from_secs(600);
 
 /// kube-proxy's port for its health.
 const PROXY_HEALTH: u16 = 10256;
@@ -128,17 +133,44 @@ pub(crate) fn start_proxies(lab: &Lab, components: &Components, mode: Mode) -> R
             // A sync takes most of a minute in an emulated machine; changes cause their own.
             args.push("--ipvs-sync-period=15m".to_owned());
         }
-        started.push((node.name.clone(), ns.start(components.program(), &args, &log)?));
+        let child = match mode {
+            Mode::Ipvs => {
+                // Of two families each sync would take twice as long.
+                let path = without_ip6tables(&files)?;
+                args.insert(0, components.program().display().to_string());
+                args.insert(0, format!("PATH={path}"));
+                ns.start(Path::new("env"), &args, &log)?
+            }
+            Mode::Nftables | Mode::Iptables | Mode::None => {
+                ns.start(components.program(), &args, &log)?
+            }
+        };
+        started.push((node.name.clone(), child));
     }
     for (node, child) in started {
         let ns = lab.namespace(&node)?;
         let component = format!("kube-proxy-{node}");
         let mut child = [(component.as_str(), child)];
-        await_ready(&files, &component, &mut child, || is_healthy(&ns, PROXY_HEALTH, "/healthz"))?;
+        let patience = if mode == Mode::Ipvs { READY_IPVS } else { READY };
+        await_ready(&files, &component, patience, &mut child, || {
+            is_healthy(&ns, PROXY_HEALTH, "/healthz")
+        })?;
         let [(_, child)] = child;
         reap(child);
     }
     Ok(())
+}
+
+/// A PATH on which kube-proxy finds an ip6tables that does not work, and so leaves IPv6 alone.
+fn without_ip6tables(files: &Files) -> Result<String, Error> {
+    let folder = files.folder().join("bin");
+    std::fs::create_dir_all(&folder).at(|| folder.display().to_string())?;
+    let file = folder.join("ip6tables");
+    if !file.exists() {
+        std::os::unix::fs::symlink("/bin/false", &file).at(|| file.display().to_string())?;
+    }
+    let path = std::env::var("PATH").unwrap_or_default();
+    Ok(format!("{}:{path}:/usr/sbin:/sbin", folder.display()))
 }
 
 /// The smallest net that holds the pods of all nodes.

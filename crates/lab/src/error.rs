@@ -49,12 +49,12 @@ pub enum Error {
         message: String,
     },
     /// A file or socket.
-    #[error("{what}: {source}")]
+    #[error("{what}: {cause}")]
     Io {
         /// The operation and its object.
         what: String,
         /// Why.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// An agent did not get ready, or went away.
     #[error("the agent of {node}: {message} (its log: {log})")]
@@ -86,6 +86,6 @@ pub(crate) trait At<T> {
 
 impl<T, E: Into<std::io::Error>> At<T> for Result<T, E> {
     fn at(self, what: impl FnOnce() -> String) -> Result<T, Error> {
-        self.map_err(|e| Error::Io { what: what(), source: e.into() })
+        self.map_err(|e| Error::Io { what: what(), cause: e.into() })
     }
 }

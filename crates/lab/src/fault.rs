@@ -125,7 +125,7 @@ impl Lab {
         })?;
         kill(process, signal).map_err(|e| Error::Io {
             what: format!("{signal} to process {process}"),
-            source: e.into(),
+            cause: e.into(),
         })
     }
 

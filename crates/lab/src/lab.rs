@@ -188,17 +188,17 @@ impl Lab {
         started.into_iter().try_for_each(|(pod, child)| await_server(pod, child))
     }
 
-    /// Starts a server in the namespace of a pod, which answers as `says`.
+    /// Starts a server in the namespace of a member, which answers as `says`.
     pub(crate) fn spawn_server(
         &self,
-        pod: &str,
+        member: &str,
         node: &str,
         says: &str,
         ports: &[u16],
     ) -> Result<Child, Error> {
         let mut args = ["lab", "pod", says, "--node", node].map(str::to_owned).to_vec();
         args.extend(ports.iter().flat_map(|p| ["--port".to_owned(), p.to_string()]));
-        process::start(&self.namespace(pod)?, &self.program, &args, None)
+        process::start(&self.namespace(member)?, &self.program, &args, None)
     }
 
     /// Ends the servers of a pod.
@@ -231,12 +231,16 @@ impl Lab {
 
 /// Waits until a server listens.
 pub(crate) fn await_server(pod: &str, mut child: Child) -> Result<(), Error> {
-    let mut word = [0; 1];
-    let pipe = child.stdout.as_mut().expect("started with a pipe");
-    std::io::Read::read_exact(pipe, &mut word)
-        .at(|| format!("pod {pod} ended before it served"))?;
+    listens(pod, &mut child)?;
     std::thread::spawn(move || child.wait());
     Ok(())
+}
+
+/// The same, for a server that its caller ends.
+pub(crate) fn listens(pod: &str, child: &mut Child) -> Result<(), Error> {
+    let mut word = [0; 1];
+    let pipe = child.stdout.as_mut().expect("started with a pipe");
+    std::io::Read::read_exact(pipe, &mut word).at(|| format!("pod {pod} ended before it served"))
 }
 
 /// Ends a lab by its name, also what a crash left of it. True if there was anything.

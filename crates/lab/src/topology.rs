@@ -150,6 +150,14 @@ impl Topology {
         }
     }
 
+    /// The same with nobody on the segment and behind the router.
+    pub fn emptied(mut self) -> Self {
+        self.nodes.clear();
+        self.clients.clear();
+        self.behind.clients.clear();
+        self
+    }
+
     /// The same with a segment for management, 198.18.255.0/24.
     pub fn with_control(self) -> Self {
         let control = Control {

@@ -90,7 +90,7 @@ fn sysctls(ns: &Namespace, forwards: bool) -> Result<(), Error> {
     }
     for (path, value) in wanted {
         std::fs::write(format!("/proc/sys/net/{path}"), value)
-            .map_err(|source| Error::Io { what: format!("net/{path} in {}", ns.name()), source })?;
+            .map_err(|cause| Error::Io { what: format!("net/{path} in {}", ns.name()), cause })?;
     }
     // Of a namespace since Linux 6.14; before, the machine's, and none of our business.
     for (path, value) in [("ipv4/icmp_msgs_per_sec", "100000"), ("ipv4/icmp_msgs_burst", "10000")] {

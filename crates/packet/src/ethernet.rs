@@ -1,6 +1,7 @@
 //! Ethernet II headers, without VLAN tags: the kernel strips those before a socket sees a frame.
 
 use core::fmt;
+use core::net::Ipv6Addr;
 
 /// An Ethernet address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -15,6 +16,12 @@ impl Mac {
     /// Whether one interface can bear it: not a group's address and not zero.
     pub fn is_unicast(self) -> bool {
         self.0[0] & 1 == 0 && self != Self::ZERO
+    }
+
+    /// Where frames for a group go (RFC 2464, 7).
+    pub fn of_group(group: Ipv6Addr) -> Self {
+        let [.., a, b, c, d] = group.octets();
+        Self([0x33, 0x33, a, b, c, d])
     }
 }
 
@@ -32,6 +39,8 @@ pub struct EtherType(pub u16);
 impl EtherType {
     /// RFC 826.
     pub const ARP: Self = Self(0x0806);
+    /// RFC 2464.
+    pub const IPV6: Self = Self(0x86dd);
 }
 
 /// An Ethernet II header.

@@ -7,6 +7,9 @@
 
 mod arp;
 mod ethernet;
+mod ipv6;
+mod ndp;
 
 pub use arp::{Arp, FRAME_LEN, Operation};
 pub use ethernet::{EtherType, Ethernet, Mac};
+pub use ndp::{Ndp, NdpFrame, NdpKind, solicited_node};

@@ -161,8 +161,9 @@ mod tests {
     }
 
     fn gates() -> Gates {
+        let mac = [2, 0, 0, 0, 0, 1];
         let link =
-            |index, up| Link { index, mac: [2, 0, 0, 0, 0, 1], up, address: None, gateway: None };
+            |index, up| Link { index, mac, up, address: None, address_v6: None, gateway: None };
         let mut gates = Gates::default();
         gates.set_links(vec![link(ETH0, true), link(ETH1, true)]);
         gates.renew(ms(0), ms(1000));

@@ -3,7 +3,7 @@
 //! Every protocol here is a [`Machine`]. It owns no socket, reads no clock and starts no thread, so
 //! a crowd of them runs in a simulation faster than in time, and the same run replays from a seed.
 //! [`Speaker`] is the one that the agent drives: the control loop's lease, the mesh (who owns an
-//! address) and the ARP responder, composed so that no path leads around the gate.
+//! address) and the responder for ARP and neighbour discovery, composed so that no path leads around the gate.
 
 mod config;
 mod l2;
@@ -33,6 +33,8 @@ pub enum Port {
     Mesh,
     /// An AF_PACKET socket for ARP on an interface; bytes are whole Ethernet frames.
     Arp(LinkIndex),
+    /// The same for neighbour discovery.
+    Ndp(LinkIndex),
 }
 
 /// Who is at the other end.
@@ -107,6 +109,8 @@ pub struct Link {
     pub up: bool,
     /// Our own address there (sender of probes).
     pub address: Option<std::net::Ipv4Addr>,
+    /// Our own IPv6 address there: without one, no IPv6 address is probed.
+    pub address_v6: Option<std::net::Ipv6Addr>,
     /// The gateway there, if any: heard means that we are not cut off.
     pub gateway: Option<std::net::Ipv4Addr>,
 }

@@ -1,17 +1,18 @@
 //! The whole wire side of a node.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
-use signpost_packet::{Arp, Mac};
+use signpost_packet::Mac;
 use signpost_plan::LinkIndex;
 
 use crate::l2::L2;
+use crate::l2::resolution::Heard;
 use crate::lease::{Gates, Turn};
 use crate::mesh::{Change, Mesh};
 use crate::outbox::Outbox;
 use crate::{Command, Config, Event, Gate, Input, Instant, Link, Machine, Output, Port};
 
-/// The lease of the control loop, the mesh and the ARP responder, as one machine.
+/// The lease of the control loop, the mesh and the responder, as one machine.
 #[derive(Debug)]
 pub struct Speaker {
     config: Config,
@@ -51,10 +52,9 @@ impl Speaker {
     }
 
     /// The addresses that a question on the wire would be answered for now.
-    pub fn answering(&self, now: Instant) -> impl Iterator<Item = Ipv4Addr> {
+    pub fn answering(&self, now: Instant) -> impl Iterator<Item = IpAddr> {
         let open = !self.fenced();
-        let permitted =
-            move |a: &Ipv4Addr| open && self.gates.permits(now, IpAddr::V4(*a)).next().is_some();
+        let permitted = move |a: &IpAddr| open && self.gates.permits(now, *a).next().is_some();
         self.l2.owned().filter(permitted)
     }
 
@@ -131,20 +131,24 @@ impl Speaker {
         self.mesh.offer(now, address, weight, returning);
     }
 
-    /// A frame with ARP in it, perhaps.
+    /// A frame with ARP or neighbour discovery in it, perhaps.
     fn frame(&mut self, now: Instant, link: LinkIndex, at: Instant, frame: &[u8]) {
-        let Some((ethernet, arp)) = Arp::parse_frame(frame) else { return };
-        let ours = |mac: Mac| self.gates.links().any(|l| Mac(l.mac) == mac);
-        if ours(arp.sender_mac) || ours(ethernet.source) {
+        let Some(heard) = Heard::parse(frame) else { return };
+        if heard.is_from(|mac| self.gates.links().any(|l| Mac(l.mac) == mac)) {
             return;
         }
-        self.mesh.heard_arp(&arp, at);
+        let claim = heard.claim();
+        if let Some(claim) = claim {
+            self.mesh.heard_claim(claim, at);
+        }
         if self.fenced() || at < self.resumed_at {
             return;
         }
-        self.l2.answer(now, at, link, (&ethernet, &arp), &self.gates, &mut self.out);
-        if self.l2.owns(arp.sender) && !self.mesh.is_member(arp.sender_mac) {
-            self.l2.conflict(now, link, &arp, &self.gates, &mut self.out);
+        self.l2.answer(now, at, link, &heard, &self.gates, &mut self.out);
+        if let Some(claim) = claim.filter(|c| self.l2.owns(c.address))
+            && !self.mesh.is_member(claim.mac)
+        {
+            self.l2.conflict(now, link, claim, &self.gates, &mut self.out);
         }
     }
 
@@ -182,7 +186,7 @@ impl Machine for Speaker {
             Input::Bytes { port: Port::Mesh, from, at, bytes } => {
                 self.mesh.datagram(now, from, stamp(at), bytes, &mut self.out);
             }
-            Input::Bytes { port: Port::Arp(link), at, bytes, .. } => {
+            Input::Bytes { port: Port::Arp(link) | Port::Ndp(link), at, bytes, .. } => {
                 self.frame(now, link, stamp(at), bytes);
             }
             Input::Command(command) => self.command(now, command),

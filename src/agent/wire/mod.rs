@@ -2,6 +2,8 @@
 //!
 //! Nothing here decides, waits for another thread or logs.
 
+mod groups;
+pub(crate) mod packet;
 pub(crate) mod socket;
 
 use std::io;
@@ -15,6 +17,8 @@ use nix::sys::time::TimeSpec;
 use signpost_plan::LinkIndex;
 use signpost_speaker::{Command, Event, Input, Instant, Machine, Output, Peer, Port, Speaker};
 
+use self::groups::Groups;
+use self::packet::{Packets, Resolution};
 use super::clock;
 use super::inbox::{Inbox, Sender, inbox};
 use super::process::{self, Urgency};
@@ -30,6 +34,7 @@ pub(crate) enum Order {
 /// Control's end.
 pub(crate) struct Wire {
     orders: Sender<Order>,
+    groups: Groups,
     passed: Arc<AtomicU64>,
     barrier: u64,
     waker: std::thread::Thread,
@@ -62,18 +67,20 @@ pub(crate) fn start<E: Send + 'static>(
     let thread = Loop {
         speaker: parts.speaker,
         mesh: parts.mesh,
-        arp: Vec::new(),
+        links: Vec::new(),
+        packets: Vec::new(),
         inbox,
         passed: Arc::clone(&passed),
         control_thread: waker.clone(),
         news: move |e| control.send(wrap(e)),
     };
     std::thread::Builder::new().name("wire".into()).spawn(move || thread.run())?;
-    Ok(Wire { orders, passed, barrier: 0, waker })
+    Ok(Wire { orders, groups: Groups::default(), passed, barrier: 0, waker })
 }
 
 impl Wire {
-    pub(crate) fn send(&self, command: Command) {
+    pub(crate) fn send(&mut self, command: Command) {
+        self.groups.follow(&command);
         self.orders.send(Order::Speak(command));
     }
 
@@ -97,7 +104,9 @@ impl Wire {
 struct Loop<N> {
     speaker: Speaker,
     mesh: socket::Mesh,
-    arp: Vec<socket::Arp>,
+    /// The interfaces that control named last.
+    links: Vec<LinkIndex>,
+    packets: Vec<Packets>,
     inbox: Inbox<Order>,
     passed: Arc<AtomicU64>,
     control_thread: std::thread::Thread,
@@ -132,7 +141,7 @@ impl<N: Fn(Event)> Loop<N> {
             PollFd::new(self.inbox.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.mesh.as_fd(), PollFlags::POLLIN),
         ];
-        fds.extend(self.arp.iter().map(|a| PollFd::new(a.as_fd(), PollFlags::POLLIN)));
+        fds.extend(self.packets.iter().map(|p| PollFd::new(p.as_fd(), PollFlags::POLLIN)));
         // EINTR and the like only make the turn come early.
         let _ = ppoll(&mut fds, left, None);
     }
@@ -142,9 +151,13 @@ impl<N: Fn(Event)> Loop<N> {
         while let Some(order) = self.inbox.next() {
             match order {
                 Order::Speak(command) => {
-                    if let Command::Links(links) = &command {
-                        let up: Vec<_> = links.iter().map(|l| l.index).collect();
-                        self.listen_on(&up);
+                    match &command {
+                        Command::Links(links) => {
+                            self.links = links.iter().map(|l| l.index).collect();
+                            self.listen();
+                        }
+                        Command::Lease(_) => self.listen(),
+                        Command::Gate(..) | Command::Peers(_) | Command::Leave(_) => {}
                     }
                     self.speaker.handle(now, Input::Command(command));
                 }
@@ -158,13 +171,17 @@ impl<N: Fn(Event)> Loop<N> {
         self.flush();
     }
 
-    fn listen_on(&mut self, links: &[LinkIndex]) {
-        self.mesh.join(links);
-        self.arp.retain(|a| links.contains(&a.link()));
-        for l in links {
-            if !self.arp.iter().any(|a| a.link() == *l) {
-                // An interface that vanished meanwhile: control hears of it and says so.
-                self.arp.extend(socket::Arp::open(*l));
+    /// Listens on the interfaces and on no others. What cannot be opened, since the interface has
+    /// just come or memory is short, is tried again with each lease.
+    fn listen(&mut self) {
+        self.mesh.join(&self.links);
+        self.packets.retain(|p| self.links.contains(&p.link()));
+        for &link in &self.links {
+            for resolution in Resolution::ALL {
+                let port = resolution.port(link);
+                if !self.packets.iter().any(|p| p.port() == port) {
+                    self.packets.extend(Packets::open(resolution, link));
+                }
             }
         }
     }
@@ -177,10 +194,10 @@ impl<N: Fn(Event)> Loop<N> {
             let bytes = &buffer[..r.len];
             self.speaker.handle(now, Input::Bytes { port: Port::Mesh, from, at: r.at, bytes });
         }
-        for i in 0..self.arp.len() {
-            let port = Port::Arp(self.arp[i].link());
+        for i in 0..self.packets.len() {
+            let port = self.packets[i].port();
             for _ in 0..DRAIN_MAX {
-                let Some(r) = self.arp[i].receive(now, buffer) else { break };
+                let Some(r) = self.packets[i].receive(now, buffer) else { break };
                 let bytes = &buffer[..r.len];
                 let from = Peer::Link;
                 self.speaker.handle(now, Input::Bytes { port, from, at: r.at, bytes });
@@ -200,9 +217,9 @@ impl<N: Fn(Event)> Loop<N> {
                         Peer::Link => Ok(()),
                     };
                 }
-                Output::Send { port: Port::Arp(link), bytes, .. } => {
-                    if let Some(arp) = self.arp.iter().find(|a| a.link() == link) {
-                        let _ = arp.send(&bytes);
+                Output::Send { port: port @ (Port::Arp(_) | Port::Ndp(_)), bytes, .. } => {
+                    if let Some(packets) = self.packets.iter().find(|p| p.port() == port) {
+                        let _ = packets.send(&bytes);
                     }
                 }
                 Output::Event(e) => (self.news)(e),

@@ -1,4 +1,4 @@
-//! The wire thread's sockets: the mesh's UDP socket and one AF_PACKET socket an interface.
+//! The mesh's UDP socket.
 //!
 //! Unsafe only where no safe crate wraps a call.
 #![allow(unsafe_code)]
@@ -15,7 +15,7 @@ use nix::sys::socket::{
 use nix::sys::time::TimeSpec;
 use signpost_plan::LinkIndex;
 use signpost_speaker::Instant;
-use socket2::{Domain, Protocol, SockAddr, SockFilter, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::agent::clock;
 
@@ -162,120 +162,15 @@ impl AsFd for Mesh {
     }
 }
 
-/// An AF_PACKET socket that sees the ARP of one interface, and nothing that we send.
-pub(super) struct Arp {
-    socket: Socket,
-    link: LinkIndex,
-    control: Vec<u8>,
-}
-
-/// Whether this process may open packet sockets at all (CAP_NET_RAW).
-pub(crate) fn probe_raw() -> io::Result<()> {
-    Socket::new(Domain::PACKET, Type::RAW, Some(Protocol::from(0))).map(drop)
-}
-
-impl Arp {
-    pub(super) fn open(link: LinkIndex) -> io::Result<Self> {
-        // Protocol 0 receives nothing until the filter stands and bind names the protocol.
-        let socket = Socket::new(Domain::PACKET, Type::RAW.nonblocking(), Some(Protocol::from(0)))?;
-        socket.set_cloexec(true)?;
-        socket.attach_filter(&ARP_FILTER)?;
-        ignore_outgoing(&socket)?;
-        setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
-        enlarge(&socket);
-        socket.bind(&packet_address(link)?)?;
-        Ok(Self { socket, link, control: nix::cmsg_space!(TimeSpec) })
-    }
-
-    pub(super) fn link(&self) -> LinkIndex {
-        self.link
-    }
-
-    pub(super) fn send(&self, frame: &[u8]) -> io::Result<()> {
-        self.socket.send(frame).map(drop)
-    }
-
-    pub(super) fn receive(&mut self, now: Instant, buffer: &mut [u8]) -> Option<Received> {
-        let mut data = [IoSliceMut::new(buffer)];
-        let fd = self.socket.as_raw_fd();
-        let flags = MsgFlags::MSG_DONTWAIT;
-        let m = recvmsg::<()>(fd, &mut data, Some(&mut self.control), flags).ok()?;
-        let mut at = now;
-        for c in m.cmsgs().ok()? {
-            if let ControlMessageOwned::ScmTimestampns(t) = c {
-                at = stamp(now, t);
-            }
-        }
-        Some(Received { len: m.bytes, from: None, link: Some(self.link), multicast: false, at })
-    }
-}
-
-impl AsFd for Arp {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-}
-
-/// Classic BPF: an Ethernet frame of type ARP, a request or a reply (RFC 826), and nothing else.
-const ARP_FILTER: [SockFilter; 7] = [
-    SockFilter::new(0x28, 0, 0, 12),     // ldh [12]
-    SockFilter::new(0x15, 0, 4, 0x0806), // jeq ETH_P_ARP, else drop
-    SockFilter::new(0x28, 0, 0, 20),     // ldh [20]
-    SockFilter::new(0x35, 0, 2, 1),      // jge ARPOP_REQUEST, else drop
-    SockFilter::new(0x25, 1, 0, 2),      // jgt ARPOP_REPLY: drop
-    SockFilter::new(0x06, 0, 0, 0xffff), // accept
-    SockFilter::new(0x06, 0, 0, 0),      // drop
-];
-
-fn stamp(now: Instant, t: TimeSpec) -> Instant {
+pub(super) fn stamp(now: Instant, t: TimeSpec) -> Instant {
     clock::stamped(now, Duration::new(t.tv_sec() as u64, t.tv_nsec() as u32))
 }
 
 /// More room than `net.core.rmem_max` where we may, else what it allows.
-fn enlarge(socket: &Socket) {
+pub(super) fn enlarge(socket: &Socket) {
     if setsockopt(socket, sockopt::RcvBufForce, &RECEIVE_BUFFER).is_err() {
         let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER);
     }
-}
-
-fn packet_address(link: LinkIndex) -> io::Result<SockAddr> {
-    let fill = |storage: *mut socket2::SockAddrStorage, len: *mut libc::socklen_t| {
-        let address = libc::sockaddr_ll {
-            sll_family: libc::AF_PACKET as u16,
-            sll_protocol: (libc::ETH_P_ARP as u16).to_be(),
-            sll_ifindex: link.0 as i32,
-            sll_hatype: 0,
-            sll_pkttype: 0,
-            sll_halen: 0,
-            sll_addr: [0; 8],
-        };
-        // SAFETY: storage has room for every socket address, is aligned for them, and is ours
-        // alone for the time of this call; so is len.
-        unsafe {
-            storage.cast::<libc::sockaddr_ll>().write(address);
-            len.write(size_of::<libc::sockaddr_ll>() as libc::socklen_t);
-        }
-        Ok(())
-    };
-    // SAFETY: the closure writes a whole sockaddr_ll and its length.
-    let ((), address) = unsafe { SockAddr::try_init(fill) }?;
-    Ok(address)
-}
-
-/// `PACKET_IGNORE_OUTGOING` (Linux 4.20): our own announcements are no news to us.
-fn ignore_outgoing(socket: &Socket) -> io::Result<()> {
-    let one: libc::c_int = 1;
-    // SAFETY: the option takes an int, and the pointer and length are those of `one`.
-    let r = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_PACKET,
-            libc::PACKET_IGNORE_OUTGOING,
-            (&raw const one).cast(),
-            size_of::<libc::c_int>() as libc::socklen_t,
-        )
-    };
-    if r == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// A descriptor that another process just passed to us.

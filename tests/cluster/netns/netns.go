@@ -25,6 +25,13 @@ func Do(path string, f func() error) error {
 		// Never unlocked: the runtime ends a thread whose goroutine ends so, and no other
 		// goroutine finds itself in a strange place.
 		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			// The process's first thread is never ended, and would keep the namespace. While it is held
+			// here, another goroutine gets another one.
+			done <- Do(path, f)
+			runtime.UnlockOSThread()
+			return
+		}
 		if err := enter(path); err != nil {
 			done <- err
 			return

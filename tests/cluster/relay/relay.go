@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"signpost.test/cluster/netns"
+	"cluster.signpost.test/netns"
 )
 
 // A server that does not answer in this time is reported to the client by closing.

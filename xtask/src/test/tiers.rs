@@ -1,8 +1,10 @@
 //! The tiers, cheapest first.
 
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Result, bail};
+use signpost_cluster::Components;
 
 use super::tally::Tally;
 use crate::{fuzz, licences, machine, mutants, release, rules, run, workspace};
@@ -13,6 +15,9 @@ pub(super) struct Tier {
     pub(super) what: &'static str,
     pub(super) run: fn() -> Result<Tally>,
 }
+
+/// Tests that need the real components, or a guest.
+const CLUSTER: &[&str] = &["kubernetes", "vm"];
 
 pub(super) const TIERS: &[Tier] = &[
     Tier { name: "lints", what: "formatting, clippy, rules of the house, licences", run: lints },
@@ -29,6 +34,11 @@ pub(super) const TIERS: &[Tier] = &[
         run: binary,
     },
     Tier { name: "lab", what: "whole clusters in namespaces, with the real agent", run: lab },
+    Tier {
+        name: "cluster",
+        what: "the real Kubernetes components, beside what was recorded of them",
+        run: cluster,
+    },
     Tier { name: "fuzz", what: "hostile bytes against every parser", run: fuzzing },
     Tier { name: "mutants", what: "each promise broken on purpose", run: broken_promises },
 ];
@@ -82,7 +92,7 @@ fn kernel() -> Result<Tally> {
     if !machine::is_root() {
         return Ok(Tally::skipped("network namespaces take root"));
     }
-    integration_tests(|package| package != "signpost")
+    integration_tests(|test| test.package != "signpost" && !CLUSTER.contains(&test.name))
 }
 
 fn binary() -> Result<Tally> {
@@ -103,7 +113,37 @@ fn lab() -> Result<Tally> {
     if !machine::is_root() {
         return Ok(Tally::skipped("a lab takes root"));
     }
-    integration_tests(|package| package == "signpost")
+    integration_tests(|test| test.package == "signpost" && !CLUSTER.contains(&test.name))
+}
+
+fn cluster() -> Result<Tally> {
+    if !machine::is_root() {
+        return Ok(Tally::skipped("a cluster takes root"));
+    }
+    let mut tally = Tally::default();
+    tally.check("components", components());
+    if tally.failed == 0 {
+        tally.check("the components' own tests", module_tests());
+        // Pods of ours are containers without a library in them.
+        let binary = release::build()?;
+        tally += integration_tests_with(&[("SIGNPOST_STATIC", &binary)], |test| {
+            CLUSTER.contains(&test.name)
+        })?;
+    }
+    Ok(tally)
+}
+
+/// Those of the Go module, with the flags that it was built with: all else would be built again.
+fn module_tests() -> Result<()> {
+    let mut command = Command::new("go");
+    command.current_dir(workspace::root().join("tests/cluster"));
+    run::succeed(command.args(["test", "-trimpath", "-vet=off", "-count=1", "./..."]))
+}
+
+/// Apart from the tests, which stay silent while they wait for it.
+fn components() -> Result<()> {
+    Components::build(&workspace::root(), |what| println!("{what}"))?;
+    Ok(())
 }
 
 fn fuzzing() -> Result<Tally> {
@@ -119,18 +159,38 @@ fn broken_promises() -> Result<Tally> {
     Ok(Tally { passed, failed, ..Tally::default() })
 }
 
-/// Those of some packages. Cargo is told of all packages: of fewer, it would build what they depend on
+/// An integration test of a package.
+struct IntegrationTest<'a> {
+    package: &'a str,
+    name: &'a str,
+}
+
+/// Some of them. Cargo is told of all packages: of fewer, it would build what they depend on
 /// once more, with fewer features.
-fn integration_tests(wanted: fn(&str) -> bool) -> Result<Tally> {
+fn integration_tests(wanted: fn(&IntegrationTest<'_>) -> bool) -> Result<Tally> {
+    integration_tests_with(&[], wanted)
+}
+
+fn integration_tests_with(
+    environment: &[(&str, &Path)],
+    wanted: fn(&IntegrationTest<'_>) -> bool,
+) -> Result<Tally> {
     let packages = workspace::members()?;
-    let tests = packages.iter().filter(|package| wanted(&package.name)).flat_map(|p| &p.tests);
-    let named = tests.flat_map(|test| ["--test", test.as_str()]);
-    cargo_test(&["--workspace"].into_iter().chain(named).collect::<Vec<_>>())
+    let tests = packages.iter().flat_map(|package| {
+        package.tests.iter().map(|name| IntegrationTest { package: &package.name, name })
+    });
+    let named = tests.filter(wanted).flat_map(|test| ["--test", test.name]);
+    cargo_test_with(environment, &["--workspace"].into_iter().chain(named).collect::<Vec<_>>())
 }
 
 /// `cargo test`, all of it even if something fails, with its results counted.
 fn cargo_test(arguments: &[&str]) -> Result<Tally> {
+    cargo_test_with(&[], arguments)
+}
+
+fn cargo_test_with(environment: &[(&str, &Path)], arguments: &[&str]) -> Result<Tally> {
     let mut command: Command = run::cargo(&workspace::root());
+    command.envs(environment.iter().copied());
     command.args(["test", "--locked", "--no-fail-fast"]).args(arguments);
     let mut tally = Tally::default();
     let status = run::streamed(&mut command, |line| tally.read(line))?;

@@ -1,6 +1,10 @@
 //! Restarts, and what other people do to our table.
 
-use signpost_forward::{Forward, Options, Outcome, Protection, TABLE, TableOwner, Turn, cleanup};
+use std::time::{Duration, Instant};
+
+use signpost_forward::{
+    Error, Forward, Options, Outcome, Protection, TABLE, TableOwner, Turn, cleanup,
+};
 use signpost_netlink::nf_tables::{Monitor, Session};
 use signpost_nft::{Change, Family, display::ruleset};
 use signpost_plan::Table;
@@ -19,8 +23,16 @@ fn tables() -> Vec<Table> {
     ]
 }
 
+/// Nobody else has the table once its last session is closed. A program that another test starts has
+/// a copy of that between its fork and its exec, so it may take a moment.
 fn start(bed: &Bed, options: Options) -> Forward {
-    bed.inside("node", || Forward::open(options).unwrap())
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        match bed.inside("node", || Forward::open(options)) {
+            Err(Error::OwnedByAnother) if Instant::now() < deadline => std::thread::yield_now(),
+            opened => return opened.unwrap(),
+        }
+    }
 }
 
 fn synced(bed: &Bed, options: Options) -> Forward {

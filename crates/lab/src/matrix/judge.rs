@@ -80,7 +80,10 @@ impl Case<'_> {
                 self.protocol == Protocol::Udp
             }
             // A rule in OUTPUT tells the sender at once.
-            (Expectation::Refused | Expectation::Timeout, Outcome::Refused(Cause::Local)) => denied,
+            (
+                Expectation::Refused | Expectation::Timeout,
+                Outcome::Refused(Cause::Local | Cause::Denied(_)),
+            ) => denied,
             (Expectation::Timeout, Outcome::Timeout) => true,
             _ => false,
         };

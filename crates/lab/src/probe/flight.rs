@@ -166,7 +166,10 @@ impl Flight {
         let cause = icmp(&self.socket);
         let errno = Errno::from_raw(e.raw_os_error().unwrap_or(0));
         self.outcome = Some(match errno {
-            Errno::EPERM => Outcome::Refused(Cause::Local),
+            Errno::EPERM => Outcome::Refused(match cause {
+                Some(Cause::Icmp(from)) => Cause::Denied(from),
+                _ => Cause::Local,
+            }),
             Errno::ECONNREFUSED if self.target.protocol == Protocol::Tcp => {
                 Outcome::Refused(cause.unwrap_or(Cause::Reset))
             }
@@ -188,6 +191,8 @@ impl Flight {
 fn icmp(socket: &Socket) -> Option<Cause> {
     /// linux/errqueue.h.
     const SO_EE_ORIGIN_ICMP: u8 = 2;
+    /// linux/icmp.h.
+    const ICMP_TIME_EXCEEDED: u8 = 11;
     let mut bytes = [0; 512];
     let mut parts = [IoSliceMut::new(&mut bytes)];
     let mut space = nix::cmsg_space!([u8; 256]);
@@ -195,7 +200,9 @@ fn icmp(socket: &Socket) -> Option<Cause> {
     let message = recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut space), flags).ok()?;
     message.cmsgs().ok()?.find_map(|c| match c {
         ControlMessageOwned::Ipv4RecvErr(e, Some(from)) if e.ee_origin == SO_EE_ORIGIN_ICMP => {
-            Some(Cause::Icmp(Ipv4Addr::from(u32::from_be(from.sin_addr.s_addr))))
+            let from = Ipv4Addr::from(u32::from_be(from.sin_addr.s_addr));
+            let expired = e.ee_type == ICMP_TIME_EXCEEDED;
+            Some(if expired { Cause::Expired(from) } else { Cause::Icmp(from) })
         }
         _ => None,
     })

@@ -92,8 +92,12 @@ pub enum Cause {
     Reset,
     /// An ICMP error from there.
     Icmp(Ipv4Addr),
+    /// An ICMP error from there: the packet went round until its time was up.
+    Expired(Ipv4Addr),
     /// The own kernel, at once (EPERM of a rule in OUTPUT, no route, nobody answers ARP).
     Local,
+    /// The own kernel, at once, and an ICMP error from there: a rule in OUTPUT that rejects.
+    Denied(Ipv4Addr),
 }
 
 impl fmt::Display for Cause {
@@ -101,7 +105,9 @@ impl fmt::Display for Cause {
         match self {
             Self::Reset => f.write_str("rst"),
             Self::Icmp(from) => write!(f, "icmp from {from}"),
+            Self::Expired(from) => write!(f, "icmp time exceeded from {from}"),
             Self::Local => f.write_str("local"),
+            Self::Denied(from) => write!(f, "local, icmp from {from}"),
         }
     }
 }

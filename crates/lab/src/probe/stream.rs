@@ -133,7 +133,8 @@ fn datagrams(to: SocketAddr, every: Duration, stop: &Receiver<()>) -> std::io::R
     let mut end = None;
     loop {
         let now = start.elapsed();
-        if end.is_none() && stopped(stop) {
+        // One at least is sent, however early the end is asked for.
+        if end.is_none() && !sent.is_empty() && stopped(stop) {
             end = Some(now + STRAGGLERS);
         }
         if end.is_some_and(|end| now >= end || sent.iter().all(|p| p.pod.is_some())) {
@@ -175,7 +176,7 @@ fn connections(target: Target, every: Duration, stop: &Receiver<()>) -> std::io:
     let mut end = false;
     loop {
         let now = start.elapsed();
-        end = end || stopped(stop);
+        end = end || (!sent.is_empty() && stopped(stop));
         if end && open.is_empty() {
             return Ok(sent);
         }

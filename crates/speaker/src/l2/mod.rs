@@ -1,28 +1,31 @@
-//! ARP for the addresses that we own: answers, announcements, and strangers who claim them.
+//! ARP and neighbour discovery for the addresses that we own: answers, announcements, and strangers
+//! who claim them.
 
+pub(crate) mod resolution;
 mod schedule;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::time::Duration;
 
-use signpost_packet::{Arp, Ethernet, Mac, Operation};
 use signpost_plan::LinkIndex;
 
+use self::resolution::{Claim, Heard};
 use self::schedule::{Schedule, Step};
 use crate::lease::Gates;
 use crate::outbox::Outbox;
-use crate::{Event, Instant, Link, Peer, Port};
+use crate::{Event, Instant};
 
-/// RFC 5227, 1.1: DEFEND_INTERVAL, between two defences of an address; and between two reports.
+/// RFC 5227, 1.1: DEFEND_INTERVAL, between two defences of an address; and between two reports. IPv6
+/// has no such rule, and the same need of it.
 const DEFEND_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The responder.
 #[derive(Debug)]
 pub(crate) struct L2 {
-    owned: BTreeMap<Ipv4Addr, Owned>,
+    owned: BTreeMap<IpAddr, Owned>,
     schedule: Schedule,
-    /// A request that waited longer than that has been answered by another, or asked again.
+    /// A question that waited longer than that has been answered by another, or asked again.
     request_age_max: Duration,
 }
 
@@ -41,25 +44,21 @@ impl L2 {
 
     /// From now on we answer for it, and everybody is to know.
     pub(crate) fn own(&mut self, now: Instant, address: IpAddr, gates: &Gates, out: &mut Outbox) {
-        if let IpAddr::V4(address) = address {
-            self.owned.entry(address).or_default();
-            self.announce(now, address, gates, out);
-        }
+        self.owned.entry(address).or_default();
+        self.announce(now, address, gates, out);
     }
 
-    pub(crate) fn owns(&self, address: Ipv4Addr) -> bool {
+    pub(crate) fn owns(&self, address: IpAddr) -> bool {
         self.owned.contains_key(&address)
     }
 
-    pub(crate) fn owned(&self) -> impl Iterator<Item = Ipv4Addr> {
+    pub(crate) fn owned(&self) -> impl Iterator<Item = IpAddr> {
         self.owned.keys().copied()
     }
 
     /// From now on we do not.
     pub(crate) fn release(&mut self, address: IpAddr) {
-        if let IpAddr::V4(address) = address {
-            self.owned.remove(&address);
-        }
+        self.owned.remove(&address);
     }
 
     /// Those of a link that came up, or whose Ethernet address changed.
@@ -70,8 +69,7 @@ impl L2 {
         gates: &Gates,
         out: &mut Outbox,
     ) {
-        let there =
-            |a: &Ipv4Addr| gates.permits(now, IpAddr::V4(*a)).any(|l| links.contains(&l.index));
+        let there = |a: &IpAddr| gates.permits(now, *a).any(|l| links.contains(&l.index));
         let all: Vec<_> = self.owned.keys().copied().filter(there).collect();
         for address in all {
             self.announce(now, address, gates, out);
@@ -82,7 +80,7 @@ impl L2 {
     pub(crate) fn announce(
         &mut self,
         now: Instant,
-        address: Ipv4Addr,
+        address: IpAddr,
         gates: &Gates,
         out: &mut Outbox,
     ) {
@@ -102,27 +100,22 @@ impl L2 {
         }
     }
 
-    /// A request for an address of ours is answered on the link where it came in.
+    /// A question for an address of ours is answered on the link where it came in.
     pub(crate) fn answer(
         &self,
         now: Instant,
         at: Instant,
         link: LinkIndex,
-        (ethernet, arp): (&Ethernet, &Arp),
+        heard: &Heard,
         gates: &Gates,
         out: &mut Outbox,
     ) {
-        let asks = arp.operation == Operation::Request
-            && arp.sender != arp.target
-            && arp.sender_mac.is_unicast()
-            && ethernet.source.is_unicast()
-            && now.since(at) < self.request_age_max;
-        if !asks || !self.owned.contains_key(&arp.target) {
+        let Some(target) = heard.asks().filter(|a| self.owns(*a)) else { return };
+        if now.since(at) >= self.request_age_max {
             return;
         }
-        if let Some(link) = gates.permit(now, IpAddr::V4(arp.target), link) {
-            let frame = Arp::reply_to(arp, Mac(link.mac)).frame(arp.sender_mac);
-            out.send_copy(Port::Arp(link.index), Peer::Link, &frame);
+        if let Some(link) = gates.permit(now, target, link) {
+            heard.answer(link, out);
         }
     }
 
@@ -132,21 +125,21 @@ impl L2 {
         &mut self,
         now: Instant,
         link: LinkIndex,
-        arp: &Arp,
+        claim: Claim,
         gates: &Gates,
         out: &mut Outbox,
     ) {
-        let Some(owned) = self.owned.get_mut(&arp.sender) else { return };
-        let address = IpAddr::V4(arp.sender);
+        let address = claim.address;
+        let Some(owned) = self.owned.get_mut(&address) else { return };
         let Some(link) = gates.permit(now, address, link) else { return };
         let due = |at: Option<Instant>| at.is_none_or(|at| now.since(at) >= DEFEND_INTERVAL);
         if due(owned.reported_at) {
             owned.reported_at = Some(now);
-            out.event(Event::Conflict { address, mac: arp.sender_mac.0 });
+            out.event(Event::Conflict { address, mac: claim.mac.0 });
         }
         if due(owned.defended_at) {
             owned.defended_at = Some(now);
-            announce_at(link, arp.sender, out);
+            resolution::announce(link, address, out);
         }
     }
 
@@ -155,13 +148,8 @@ impl L2 {
     }
 }
 
-fn speak(now: Instant, address: Ipv4Addr, gates: &Gates, out: &mut Outbox) {
-    for link in gates.permits(now, IpAddr::V4(address)) {
-        announce_at(link, address, out);
+fn speak(now: Instant, address: IpAddr, gates: &Gates, out: &mut Outbox) {
+    for link in gates.permits(now, address) {
+        resolution::announce(link, address, out);
     }
-}
-
-fn announce_at(link: &Link, address: Ipv4Addr, out: &mut Outbox) {
-    let frame = Arp::announcement(Mac(link.mac), address).frame(Mac::BROADCAST);
-    out.send_copy(Port::Arp(link.index), Peer::Link, &frame);
 }

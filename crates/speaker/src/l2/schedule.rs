@@ -2,15 +2,16 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use siphasher::sip::SipHasher24;
 
 use crate::Instant;
 
-/// After the first: Linux before 4.11 believes nothing new of an entry that is younger than 1 s
-/// (`locktime`); the second is for what the switch lost meanwhile.
+/// After the first: Linux before 4.11 believes nothing new of an ARP entry that is younger than 1 s
+/// (`locktime`); the second is for what the switch lost meanwhile. RFC 4861 allows three unsolicited
+/// advertisements, 1 s apart (MAX_NEIGHBOR_ADVERTISEMENT, RetransTimer).
 const REPEATS: [Duration; 2] = [Duration::from_millis(1100), Duration::from_millis(3300)];
 /// Repeats of many addresses spread over that.
 const SPREAD: Duration = Duration::from_millis(200);
@@ -21,7 +22,7 @@ const REFRESH: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Step {
     pub(crate) at: Instant,
-    pub(crate) address: Ipv4Addr,
+    pub(crate) address: IpAddr,
     pub(crate) generation: u64,
     repeat: usize,
 }
@@ -41,7 +42,7 @@ impl Schedule {
     }
 
     /// The first was sent now. The generation of those that follow.
-    pub(crate) fn begin(&mut self, now: Instant, address: Ipv4Addr) -> u64 {
+    pub(crate) fn begin(&mut self, now: Instant, address: IpAddr) -> u64 {
         self.generation += 1;
         let generation = self.generation;
         let at = now + REPEATS[0] + self.share(address, SPREAD);
@@ -58,7 +59,7 @@ impl Schedule {
     }
 
     /// What follows the one that was popped last.
-    pub(crate) fn next(&mut self, now: Instant, address: Ipv4Addr, generation: u64) {
+    pub(crate) fn next(&mut self, now: Instant, address: IpAddr, generation: u64) {
         let repeat = self.popped;
         let at = match REPEATS.get(repeat) {
             Some(&after) => now + after.saturating_sub(REPEATS[repeat - 1]),
@@ -73,8 +74,12 @@ impl Schedule {
         self.steps.peek().map(|s| s.0.at)
     }
 
-    fn share(&self, address: Ipv4Addr, of: Duration) -> Duration {
-        let hash = SipHasher24::new_with_keys(self.seed, 0).hash(&address.octets());
+    fn share(&self, address: IpAddr, of: Duration) -> Duration {
+        let hasher = SipHasher24::new_with_keys(self.seed, 0);
+        let hash = match address {
+            IpAddr::V4(a) => hasher.hash(&a.octets()),
+            IpAddr::V6(a) => hasher.hash(&a.octets()),
+        };
         of * (hash % 1000) as u32 / 1000
     }
 }
@@ -85,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_burst_then_a_refresh_each_minute() {
-        let vip = Ipv4Addr::new(192, 0, 2, 1);
+        let vip = IpAddr::from([192, 0, 2, 1]);
         let mut schedule = Schedule::new(7);
         let generation = schedule.begin(Instant::default(), vip);
         let mut times = Vec::new();

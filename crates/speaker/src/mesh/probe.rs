@@ -1,14 +1,15 @@
 //! A silent member: what its kernel still says, before a verdict.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::time::Duration;
 
-use signpost_packet::{Arp, Mac};
+use signpost_packet::Mac;
 
 use super::Mesh;
 use super::members::{Member, MemberId};
+use crate::l2::resolution::{self, Claim};
 use crate::outbox::Outbox;
-use crate::{Event, Instant, Link, MemberState, Peer, Port};
+use crate::{Event, Instant, MemberState};
 
 /// Of the addresses that a suspect owns so many are asked for: one answer is proof enough.
 const PROBED_MAX: usize = 3;
@@ -23,7 +24,7 @@ const PROBES: u32 = 3;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Suspicion {
     /// Its own address and some that it owned when it fell silent: it cannot tell of others.
-    targets: Vec<Ipv4Addr>,
+    targets: Vec<IpAddr>,
     ask_at: Instant,
     node_answered: Option<Instant>,
     address_answered: Option<Instant>,
@@ -49,7 +50,7 @@ enum Verdict {
 }
 
 impl Suspicion {
-    fn new(now: Instant, targets: Vec<Ipv4Addr>) -> Self {
+    fn new(now: Instant, targets: Vec<IpAddr>) -> Self {
         Self { targets, ask_at: now, node_answered: None, address_answered: None }
     }
 
@@ -172,48 +173,46 @@ impl Mesh {
 
     fn suspicion(&self, id: MemberId, now: Instant) -> Suspicion {
         let probed = if self.members.len() > CROWD { 1 } else { PROBED_MAX };
-        let v4 = |ip: IpAddr| match ip {
-            IpAddr::V4(ip) => Some(ip),
-            IpAddr::V6(_) => None,
-        };
-        let owned = self.addresses.claimed_by(id).filter_map(v4).take(probed);
-        let node = self.members[id].address().and_then(v4);
-        Suspicion::new(now, node.into_iter().chain(owned).collect())
+        let asks_v6 = self.links.iter().any(|l| l.up && l.address_v6.is_some());
+        let askable = |ip: &IpAddr| ip.is_ipv4() || asks_v6;
+        let owned = self.addresses.claimed_by(id).filter(askable).take(probed);
+        Suspicion::new(now, self.members[id].address().into_iter().chain(owned).collect())
     }
 
     fn ask(&self, id: MemberId, out: &mut Outbox) {
         let m = &self.members[id];
         // Straight to its interface: a crowd that suspects one is not to flood the segment.
-        let everybody = [Mac::BROADCAST];
-        let to =
-            if (1..=MACS_ASKED_MAX).contains(&m.macs.len()) { &m.macs[..] } else { &everybody };
+        let few = (1..=MACS_ASKED_MAX).contains(&m.macs.len());
+        let to: &[Mac] = if few { &m.macs } else { &[] };
         for &target in m.suspicion.iter().flat_map(|s| &s.targets) {
             for link in &self.links {
-                to.iter().for_each(|&mac| request(link, target, mac, out));
+                to.iter().for_each(|&mac| resolution::ask(link, target, Some(mac), out));
+                if to.is_empty() {
+                    resolution::ask(link, target, None, out);
+                }
             }
         }
     }
 
-    /// An ARP packet of somebody else: a sign of life, if it is a suspect's or a gateway's.
-    pub(crate) fn heard_arp(&mut self, arp: &Arp, at: Instant) {
-        if self.links.iter().any(|l| l.gateway == Some(arp.sender)) {
+    /// What somebody else says that he has: a sign of life, if it is a suspect or a gateway.
+    pub(crate) fn heard_claim(&mut self, claim: Claim, at: Instant) {
+        if self.links.iter().any(|l| l.gateway.map(IpAddr::V4) == Some(claim.address)) {
             self.gateway_heard = self.gateway_heard.max(Some(at));
         }
         if self.suspects == 0 {
             return;
         }
-        let sender = IpAddr::V4(arp.sender);
         for id in self.members.ids() {
             let m = &mut self.members[id];
-            let node = m.address() == Some(sender);
-            let theirs = if m.macs.is_empty() { node } else { m.macs.contains(&arp.sender_mac) };
+            let node = m.address() == Some(claim.address);
+            let theirs = if m.macs.is_empty() { node } else { m.macs.contains(&claim.mac) };
             let Some(suspicion) = &mut m.suspicion else { continue };
             if !theirs {
                 continue;
             }
             if node {
                 suspicion.node_answered = suspicion.node_answered.max(Some(at));
-            } else if suspicion.targets.contains(&arp.sender) {
+            } else if suspicion.targets.contains(&claim.address) {
                 suspicion.address_answered = suspicion.address_answered.max(Some(at));
             }
         }
@@ -246,7 +245,7 @@ impl Mesh {
             self.gateway_ask_at = now + pause;
             for link in &self.links {
                 if let Some(gateway) = link.gateway {
-                    request(link, gateway, Mac::BROADCAST, out);
+                    resolution::ask(link, gateway.into(), None, out);
                 }
             }
         }
@@ -259,14 +258,6 @@ impl Mesh {
                 self.listen(now);
             }
         }
-    }
-}
-
-fn request(link: &Link, target: Ipv4Addr, to: Mac, out: &mut Outbox) {
-    if link.up && link.address != Some(target) {
-        let mac = Mac(link.mac);
-        let frame = Arp::request(mac, link.address, target).frame(to);
-        out.send_copy(Port::Arp(link.index), Peer::Link, &frame);
     }
 }
 

@@ -4,19 +4,21 @@
 #![allow(dead_code)]
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use signpost_packet::{Arp, Mac, Operation};
+use signpost_packet::{Arp, EtherType, Ethernet, Mac, Ndp, NdpKind, Operation};
 use signpost_plan::LinkIndex;
 use signpost_speaker::{
     Command, Config, Event, Gate, Input, Instant, Key, Link, Machine, Output, Peer, Port, Speaker,
 };
 
 pub(crate) const ETH0: LinkIndex = LinkIndex(2);
-pub(crate) const VIP: Ipv4Addr = Ipv4Addr::new(10, 0, 64, 1);
+pub(crate) const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 64, 1));
+pub(crate) const VIP_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0x64, 1));
 pub(crate) const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 pub(crate) const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 100);
+pub(crate) const CLIENT_V6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x100);
 pub(crate) const CLIENT_MAC: Mac = Mac([2, 0xcc, 0, 0, 0, 1]);
 
 pub(crate) fn ms(n: u64) -> Duration {
@@ -27,12 +29,86 @@ pub(crate) fn node_address(i: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 1, i as u8)
 }
 
+fn node_address_v6(i: usize) -> Ipv6Addr {
+    Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 1, i as u16)
+}
+
 pub(crate) fn mac(i: usize) -> Mac {
     Mac([2, 0, 0, 0, 0, i as u8])
 }
 
 pub(crate) fn name(i: usize) -> String {
     format!("n{i}")
+}
+
+/// Runs a test for an address of each family.
+pub(crate) fn both(test: impl Fn(IpAddr)) {
+    for vip in [VIP, VIP_V6] {
+        test(vip);
+    }
+}
+
+/// A frame of either family.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Packet {
+    Arp(Arp),
+    Ndp(Ndp),
+}
+
+impl Packet {
+    fn parse(frame: &[u8]) -> (Ethernet, Self) {
+        let (ethernet, rest) = Ethernet::parse(frame).expect("a frame");
+        let packet = match ethernet.ether_type {
+            EtherType::ARP => Self::Arp(Arp::parse(rest).expect("ARP")),
+            EtherType::IPV6 => Self::Ndp(Ndp::parse(rest).expect("neighbour discovery")),
+            other => panic!("{other:?} is sent"),
+        };
+        (ethernet, packet)
+    }
+
+    fn port(&self) -> Port {
+        match self {
+            Self::Arp(_) => Port::Arp(ETH0),
+            Self::Ndp(_) => Port::Ndp(ETH0),
+        }
+    }
+
+    /// Whose Ethernet address it names.
+    pub(crate) fn mac(&self) -> Option<Mac> {
+        match self {
+            Self::Arp(arp) => Some(arp.sender_mac),
+            Self::Ndp(ndp) => ndp.mac,
+        }
+    }
+
+    /// It tells everybody who has an address.
+    fn announces(&self, vip: IpAddr) -> bool {
+        match (self, vip) {
+            (Self::Arp(arp), IpAddr::V4(vip)) => arp.sender == vip && arp.target == vip,
+            (Self::Ndp(ndp), IpAddr::V6(vip)) => *ndp == Ndp { mac: ndp.mac, ..announced(vip) },
+            _ => false,
+        }
+    }
+
+    /// It tells the client who has an address.
+    fn answers(&self, vip: IpAddr) -> bool {
+        match (self, vip) {
+            (Self::Arp(arp), IpAddr::V4(vip)) => {
+                (arp.operation, arp.sender, arp.target) == (Operation::Reply, vip, CLIENT)
+            }
+            (Self::Ndp(ndp), IpAddr::V6(vip)) => {
+                let kind =
+                    NdpKind::Advertisement { router: false, solicited: true, overrides: true };
+                let (destination, mac) = (CLIENT_V6, ndp.mac);
+                *ndp == Ndp { kind, destination, mac, ..announced(vip) }
+            }
+            _ => false,
+        }
+    }
+}
+
+fn announced(vip: Ipv6Addr) -> Ndp {
+    Ndp::announcement(Mac::ZERO, vip)
 }
 
 /// One node.
@@ -43,33 +119,35 @@ pub(crate) struct Node {
     pub(crate) runs: bool,
     /// Its kernel is plugged in, and answers for the node's address.
     pub(crate) cable: bool,
-    /// Heartbeats reach it; ARP does in any case.
+    /// Heartbeats reach it; ARP and neighbour discovery do in any case.
     pub(crate) hears_mesh: bool,
     socket: VecDeque<(Port, Instant, Peer, Vec<u8>)>,
 }
 
 /// All of them.
 pub(crate) struct Segment {
+    pub(crate) vip: IpAddr,
     pub(crate) now: Instant,
     pub(crate) nodes: Vec<Node>,
     pub(crate) gateway: bool,
     pub(crate) key: Option<Key>,
     /// Every frame: when, of whom, the packet.
-    pub(crate) frames: Vec<(Duration, usize, Arp)>,
+    pub(crate) frames: Vec<(Duration, usize, Packet)>,
     /// Every datagram: of whom, the bytes.
     pub(crate) datagrams: Vec<(usize, Vec<u8>)>,
 }
 
 impl Segment {
     /// So many nodes that all serve the VIP, and what they settled on.
-    pub(crate) fn settled(nodes: usize) -> Self {
-        let mut s = Self::new(nodes, None);
+    pub(crate) fn settled(vip: IpAddr, nodes: usize) -> Self {
+        let mut s = Self::new(vip, nodes, None);
         s.run(ms(2000));
         s
     }
 
-    pub(crate) fn new(nodes: usize, key: Option<Key>) -> Self {
+    pub(crate) fn new(vip: IpAddr, nodes: usize, key: Option<Key>) -> Self {
         let mut s = Self {
+            vip,
             now: Instant(Duration::from_secs(1000)),
             nodes: Vec::new(),
             gateway: true,
@@ -119,11 +197,12 @@ impl Segment {
 
     pub(crate) fn link(&self, i: usize, up: bool) -> Link {
         let (address, gateway) = (Some(node_address(i)), Some(GATEWAY));
-        Link { index: ETH0, mac: mac(i).0, up, address, gateway }
+        let address_v6 = Some(node_address_v6(i));
+        Link { index: ETH0, mac: mac(i).0, up, address, address_v6, gateway }
     }
 
     pub(crate) fn open(&mut self, i: usize, weight: u16) {
-        self.order(i, Command::Gate(VIP.into(), Gate::Open { links: vec![ETH0], weight }));
+        self.order(i, Command::Gate(self.vip, Gate::Open { links: vec![ETH0], weight }));
     }
 
     pub(crate) fn order(&mut self, i: usize, command: Command) {
@@ -210,7 +289,11 @@ impl Segment {
                     }
                 }
             }
-            Output::Send { port: Port::Arp(_), bytes, .. } => self.frame(Some(i), &bytes),
+            Output::Send { port: port @ (Port::Arp(_) | Port::Ndp(_)), bytes, .. } => {
+                let (_, packet) = Packet::parse(&bytes);
+                assert_eq!(port, packet.port(), "{packet:?}");
+                self.frame(Some(i), &bytes);
+            }
         }
     }
 
@@ -224,33 +307,38 @@ impl Segment {
 
     /// A frame on the wire, of a node or of somebody else.
     pub(crate) fn frame(&mut self, of: Option<usize>, bytes: &[u8]) {
-        let (ethernet, arp) = Arp::parse_frame(bytes).expect("only ARP is sent");
+        let (ethernet, packet) = Packet::parse(bytes);
         if let Some(i) = of {
-            assert_eq!(ethernet.source, arp.sender_mac);
-            self.frames.push((self.now.0, i, arp));
+            assert_eq!(packet.mac(), Some(ethernet.source));
+            self.frames.push((self.now.0, i, packet));
             if !self.nodes[i].cable {
                 return;
             }
         }
         let now = self.now;
         let mut answers = Vec::new();
-        let asked = |a: Ipv4Addr| arp.operation == Operation::Request && arp.target == a;
-        if asked(GATEWAY) && self.gateway {
+        let asked = |a: Ipv4Addr| match packet {
+            Packet::Arp(arp) if arp.operation == Operation::Request => {
+                (arp.target == a).then_some(arp)
+            }
+            Packet::Arp(_) | Packet::Ndp(_) => None,
+        };
+        if let Some(arp) = asked(GATEWAY).filter(|_| self.gateway) {
             answers.push(Arp::reply_to(&arp, Mac([2, 0xff, 0, 0, 0, 1])));
         }
         for (p, node) in self.nodes.iter_mut().enumerate() {
             let to = ethernet.destination;
-            if Some(p) == of || !node.cable || (to != Mac::BROADCAST && to != mac(p)) {
+            if Some(p) == of || !node.cable || (to.0[0] & 1 == 0 && to != mac(p)) {
                 continue;
             }
-            if asked(node_address(p)) {
+            if let Some(arp) = asked(node_address(p)) {
                 answers.push(Arp::reply_to(&arp, mac(p)));
             }
-            node.socket.push_back((Port::Arp(ETH0), now, Peer::Link, bytes.to_vec()));
+            node.socket.push_back((packet.port(), now, Peer::Link, bytes.to_vec()));
         }
         for answer in answers {
             if let Some(i) = of {
-                let bytes = answer.frame(arp.sender_mac).to_vec();
+                let bytes = answer.frame(answer.target_mac).to_vec();
                 self.nodes[i].socket.push_back((Port::Arp(ETH0), now, Peer::Link, bytes));
             }
         }
@@ -259,23 +347,30 @@ impl Segment {
     /// Who answers a client's question now.
     pub(crate) fn ask(&mut self) -> Vec<usize> {
         let before = self.frames.len();
-        self.frame(None, &Arp::request(CLIENT_MAC, Some(CLIENT), VIP).frame(Mac::BROADCAST));
+        match self.vip {
+            IpAddr::V4(vip) => {
+                let request = Arp::request(CLIENT_MAC, Some(CLIENT), vip);
+                self.frame(None, &request.frame(Mac::BROADCAST));
+            }
+            IpAddr::V6(vip) => {
+                let asked = Ndp::solicitation(CLIENT_MAC, CLIENT_V6, vip);
+                self.frame(None, &asked.frame(CLIENT_MAC, Mac::of_group(asked.destination)));
+            }
+        }
         self.carry();
         self.answers_since(before)
     }
 
     /// Who answered a client since so many frames.
     pub(crate) fn answers_since(&self, before: usize) -> Vec<usize> {
-        let answer = |f: &&(Duration, usize, Arp)| {
-            f.2.operation == Operation::Reply && f.2.sender == VIP && f.2.target == CLIENT
-        };
-        self.frames[before..].iter().filter(answer).map(|f| f.1).collect()
+        let answers = self.frames[before..].iter().filter(|f| f.2.answers(self.vip));
+        answers.map(|f| f.1).collect()
     }
 
     /// The announcements of the VIP since so many frames.
     pub(crate) fn announced_since(&self, before: usize) -> Vec<(Duration, usize)> {
-        let announcement = |f: &&(Duration, usize, Arp)| f.2.sender == VIP && f.2.target == VIP;
-        self.frames[before..].iter().filter(announcement).map(|f| (f.0, f.1)).collect()
+        let announced = self.frames[before..].iter().filter(|f| f.2.announces(self.vip));
+        announced.map(|f| (f.0, f.1)).collect()
     }
 
     /// The one that answers.

@@ -1,7 +1,7 @@
 //! A node: its kernel, which answers for its own address, and its process, which may stand still.
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -70,12 +70,23 @@ pub(super) fn index_of(a: Ipv4Addr) -> usize {
     (u32::from(a) - u32::from(Ipv4Addr::new(10, 0, 1, 0))) as usize
 }
 
-pub(super) fn address(index: usize) -> Ipv4Addr {
-    Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 0, 64, 0)) + index as u32)
+const FIRST: Ipv4Addr = Ipv4Addr::new(10, 0, 64, 0);
+const FIRST_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0);
+
+/// Every other one is of IPv6.
+pub(super) fn address(index: usize) -> IpAddr {
+    if index.is_multiple_of(2) {
+        Ipv4Addr::from(u32::from(FIRST) + index as u32).into()
+    } else {
+        Ipv6Addr::from(u128::from(FIRST_V6) + index as u128).into()
+    }
 }
 
-pub(super) fn address_index(a: Ipv4Addr) -> usize {
-    (u32::from(a) - u32::from(Ipv4Addr::new(10, 0, 64, 0))) as usize
+pub(super) fn address_index(a: IpAddr) -> usize {
+    match a {
+        IpAddr::V4(a) => (u32::from(a) - u32::from(FIRST)) as usize,
+        IpAddr::V6(a) => (u128::from(a) - u128::from(FIRST_V6)) as usize,
+    }
 }
 
 impl Host {
@@ -158,6 +169,7 @@ impl Host {
             mac: self.mac().0,
             up: self.carrier,
             address: Some(self.address),
+            address_v6: Some(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 1, self.index as u16)),
             gateway: Some(GATEWAY),
         }
     }
@@ -197,7 +209,7 @@ impl Host {
             let weight = if self.drained { 0 } else { 1 };
             let open = gated.open && self.gates_open;
             let gate = if open { Gate::Open { links: vec![ETH0], weight } } else { Gate::Shut };
-            self.order(now, Command::Gate(IpAddr::V4(address(a)), gate));
+            self.order(now, Command::Gate(address(a), gate));
         }
     }
 

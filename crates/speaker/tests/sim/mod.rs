@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::time::Duration;
 
-use signpost_packet::{Arp, Mac, Operation};
+use signpost_packet::{Arp, Ethernet, Mac, Operation};
 use signpost_plan::{LinkIndex, NodeName};
 use signpost_speaker::{Event, Instant, Machine, Output, Peer, Port};
 
@@ -99,7 +99,8 @@ enum Happening {
     /// A frame of `from` (`None`: the gateway) is on the segment.
     Frame {
         from: Option<usize>,
-        bytes: [u8; 42],
+        port: Port,
+        bytes: Rc<[u8]>,
     },
     /// A process wakes, if this is its latest alarm.
     Wake {
@@ -230,7 +231,7 @@ impl World {
                     self.deliver(from, to, &bytes);
                 }
             }
-            Happening::Frame { from, bytes } => self.frame(from, &bytes),
+            Happening::Frame { from, port, bytes } => self.frame(from, port, &bytes),
             Happening::Wake { host, alarm } => {
                 if self.hosts[host].alarm == alarm {
                     self.hosts[host].armed = None;
@@ -333,10 +334,10 @@ impl World {
                     self.at(at, Happening::Datagram { from: host, to, bytes: copy });
                     self.hosts[host].recycle(bytes);
                 }
-                Output::Send { port: Port::Arp(_), bytes, .. } => {
+                Output::Send { port: port @ (Port::Arp(_) | Port::Ndp(_)), bytes, .. } => {
                     let at = self.now + self.random.between(100, 1_000);
-                    let frame = bytes[..].try_into().expect("an ARP frame has 42 bytes");
-                    self.at(at, Happening::Frame { from: Some(host), bytes: frame });
+                    let copy = Rc::from(&bytes[..]);
+                    self.at(at, Happening::Frame { from: Some(host), port, bytes: copy });
                     self.hosts[host].recycle(bytes);
                 }
                 Output::Event(event) => self.event(host, &event),
@@ -345,7 +346,7 @@ impl World {
     }
 
     fn event(&mut self, host: usize, event: &Event) {
-        if let Event::Owner(IpAddr::V4(address), Some(owner)) = event
+        if let Event::Owner(address, Some(owner)) = event
             && *owner == self.hosts[host].name
         {
             self.outcome.moves += 1;
@@ -375,12 +376,15 @@ impl World {
         a.linked(b) && a.mesh_group == b.mesh_group
     }
 
-    fn frame(&mut self, from: Option<usize>, bytes: &[u8; 42]) {
-        let Some((ethernet, arp)) = Arp::parse_frame(bytes) else { return };
+    fn frame(&mut self, from: Option<usize>, port: Port, bytes: &Rc<[u8]>) {
+        let Some((ethernet, _)) = Ethernet::parse(bytes) else { return };
+        // Of the kernels' own addresses only those of IPv4 are asked for.
+        let arp = Arp::parse_frame(bytes).map(|(_, arp)| arp);
+        let asked =
+            |a: Ipv4Addr| arp.filter(|arp| arp.operation == Operation::Request && arp.target == a);
         let island = from.map_or(Some(0), |f| self.hosts[f].cable());
         let Some(island) = island else { return };
-        let all = ethernet.destination == Mac::BROADCAST;
-        let shared: Rc<[u8]> = Rc::from(&bytes[..]);
+        let all = !ethernet.destination.is_unicast();
         for to in 0..self.hosts.len() {
             let h = &self.hosts[to];
             let reached = Some(to) != from && h.cable() == Some(island);
@@ -390,25 +394,26 @@ impl World {
             {
                 continue;
             }
-            if arp.operation == Operation::Request && arp.target == h.address {
-                let reply = Arp::reply_to(&arp, h.mac()).frame(arp.sender_mac);
-                self.at(self.now + 150, Happening::Frame { from: Some(to), bytes: reply });
+            if let Some(request) = asked(h.address) {
+                self.reply(Some(to), &request, h.mac());
             }
-            let packet = Packet {
-                port: Port::Arp(ETH0),
-                from: Peer::Link,
-                at: self.now,
-                bytes: shared.clone(),
-            };
+            let packet = Packet { port, from: Peer::Link, at: self.now, bytes: bytes.clone() };
             if self.hosts[to].receive(packet) {
                 self.turn(to);
             }
         }
-        let asks_gateway = arp.operation == Operation::Request && arp.target == GATEWAY;
-        if asks_gateway && island == 0 && !self.random.chance(self.loss) {
-            let reply = Arp::reply_to(&arp, GATEWAY_MAC).frame(arp.sender_mac);
-            self.at(self.now + 150, Happening::Frame { from: None, bytes: reply });
+        if let Some(request) = asked(GATEWAY).filter(|_| island == 0)
+            && !self.random.chance(self.loss)
+        {
+            self.reply(None, &request, GATEWAY_MAC);
         }
+    }
+
+    /// A kernel's answer.
+    fn reply(&mut self, from: Option<usize>, request: &Arp, mac: Mac) {
+        let bytes = Rc::from(&Arp::reply_to(request, mac).frame(request.sender_mac)[..]);
+        let port = Port::Arp(ETH0);
+        self.at(self.now + 150, Happening::Frame { from, port, bytes });
     }
 }
 
