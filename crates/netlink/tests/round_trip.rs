@@ -18,14 +18,14 @@ use proptest::test_runner::TestRunner;
 use signpost_netlink::ReadError;
 use signpost_netlink::nf_tables::Session;
 use signpost_nft::{
-    Base, Bytes, Chain, ChainType, Change, Element, Family, Form, Hook, Operand, Part, Rule, Set,
-    SetValue, Statement, Table, Type, Value, Verdict,
+    Base, Bytes, Chain, ChainType, Change, Element, Family, Form, Hook, Jhash, Operand, Part, Rule,
+    Set, SetValue, Statement, Table, Type, Value, Verdict,
 };
 
 const CHAINS: [&str; 3] = ["a", "b", "c"];
 /// Jumps lead to here, so that there are no loops.
 const LEAF: &str = "leaf";
-const OPERANDS: [Operand; 8] = [
+const OPERANDS: [Operand; 15] = [
     Operand::IpSaddr,
     Operand::IpDaddr,
     Operand::ThDport,
@@ -34,6 +34,13 @@ const OPERANDS: [Operand; 8] = [
     Operand::IifName,
     Operand::CtOriginalIpDaddr,
     Operand::NumgenRandom(7),
+    Operand::AnyIpDaddr,
+    Operand::FibDaddrType,
+    Operand::CtOriginalIpSaddr,
+    Operand::CtOriginalProtoDst,
+    Operand::CtReplyIpSaddr,
+    Operand::CtReplyProtoSrc,
+    Operand::JhashIpSaddr(Jhash { modulus: 5, seed: 9 }),
 ];
 
 fn part(kind: Type) -> BoxedStrategy<Part> {

@@ -7,5 +7,6 @@ mod flushed;
 mod guards;
 mod kinds;
 mod probe;
+mod sctp;
 mod senders;
 mod tables;
