@@ -1,5 +1,6 @@
 //! The cells: who sends what by which node, and what came of it.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use super::expect::{Expectation, Expected, Served, Spread};
@@ -13,6 +14,7 @@ use super::scenario::Scenario;
 use super::scope::Scope;
 use super::second::Second;
 use crate::probe::{self, Outcome, Target};
+use crate::topology::Node;
 use crate::{Error, Family, Lab};
 
 /// Enough to reach each of three endpoints, and to see that it is done evenly.
@@ -30,6 +32,9 @@ const AT_ONCE: usize = 160;
 
 /// Longer than a second SYN needs: what is not answered by then is dropped.
 const PATIENCE: Duration = Duration::from_millis(1500);
+
+/// An address moves once when a better owner has been a member for long enough.
+const MOVES_MAX: usize = 3;
 
 pub(super) fn cells(
     lab: &Lab,
@@ -55,7 +60,7 @@ pub(super) fn cells(
     }
     let mut plans = planner();
     for s in scenarios {
-        cells.extend(by_owner(lab, s, planner())?);
+        cells.extend(by_owner(lab, s, planner)?);
         for kind in Kind::ALL {
             plans.insiders(s, kind);
         }
@@ -74,7 +79,7 @@ pub(super) fn one(
 ) -> Result<Vec<Cell>, Error> {
     probe::lift_limits()?;
     let planner = || Planner { t: lab.topology(), expected, scope, plans: Vec::new() };
-    let mut cells = by_owner(lab, s, planner())?;
+    let mut cells = by_owner(lab, s, planner)?;
     // That one node answers goes without saying.
     cells.retain(|c| c.node.is_some() || c.differs.is_some());
     let mut plans = planner();
@@ -85,29 +90,55 @@ pub(super) fn one(
     Ok(cells)
 }
 
-/// Who answers for the announced addresses, and at once, before another does, what outsiders get
-/// there.
+/// Who answers for the announced addresses, and what outsiders get there; once more where another
+/// answers meanwhile, as one may that has just come to be a member.
 fn by_owner<'a>(
     lab: &'a Lab,
     s: &Scenario<'a>,
-    mut plans: Planner<'a>,
+    planner: impl Fn() -> Planner<'a>,
 ) -> Result<Vec<Cell>, Error> {
-    let mut cells = Vec::new();
-    for kind in Kind::ALL.into_iter().filter(|kind| kind.is_announced()) {
-        if !plans.scope.rows.contains(&s.row(kind)) {
-            continue;
-        }
-        for address in s.announced_of(kind) {
-            let owners = owner::of(lab, address, s.cluster().is_empty())?;
-            cells.push(owner::judged(lab, s, kind, address, &owners));
+    let mut owners = announced(lab, s, planner().scope)?;
+    for _ in 0..MOVES_MAX {
+        let mut plans = planner();
+        let mut cells = Vec::new();
+        for (kind, address, nodes) in &owners {
+            cells.push(owner::judged(lab, s, *kind, *address, nodes));
             // All addresses of a kind in a family are one: none of the Services has two.
-            if let [owner] = owners[..] {
-                plans.outsiders_of(s, kind, owner, Family::of(address));
+            if let [owner] = nodes[..] {
+                plans.outsiders_of(s, *kind, owner, Family::of(*address));
             }
         }
+        cells.extend(measure(lab, &plans.plans)?);
+        let now = announced(lab, s, plans.scope)?;
+        if now == owners {
+            return Ok(cells);
+        }
+        owners = now;
     }
-    cells.extend(measure(lab, &plans.plans)?);
-    Ok(cells)
+    Err(Error::Data(format!(
+        "the addresses of {} moved {MOVES_MAX} times while they were measured: look at the agents' \
+         logs",
+        s.service.name
+    )))
+}
+
+/// An address, what it is to its Service, and the nodes that answer for it.
+type Announced<'a> = (Kind, IpAddr, Vec<&'a Node>);
+
+/// The announced addresses of a Service that the scope asks for, each with who answers for it.
+fn announced<'a>(
+    lab: &'a Lab,
+    s: &Scenario<'_>,
+    scope: &Scope,
+) -> Result<Vec<Announced<'a>>, Error> {
+    let mut found = Vec::new();
+    let asked = |kind: &Kind| kind.is_announced() && scope.rows.contains(&s.row(*kind));
+    for kind in Kind::ALL.into_iter().filter(asked) {
+        for address in s.announced_of(kind) {
+            found.push((kind, address, owner::of(lab, address, s.cluster().is_empty())?));
+        }
+    }
+    Ok(found)
 }
 
 /// Measures all plans, two senders at a time: more would overflow a pod's socket.
