@@ -67,6 +67,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(o: Options) -> Result<ExitCode> {
     log();
+    process::keep_together();
     kernel::check()?;
     let dir = Dir::open(&o.source)?;
     if o.takeover {

@@ -43,8 +43,9 @@ pub enum Op {
     Leave(Member),
 }
 
-/// A member of a set that Services share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A member of a set that Services share. There are a hundred thousand: the rarest one must not make all
+/// others large.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Member {
     /// Of `vips`: an address that clients ask.
     Vip(IpAddr),
@@ -53,7 +54,7 @@ pub enum Member {
     /// Of `closed`: a frontend that nobody serves.
     Closed(Frontend),
     /// Of `allowed`: who may ask a frontend.
-    Allowed(Frontend, IpNet),
+    Allowed(Box<(Frontend, IpNet)>),
     /// Of `hairpin`: an endpoint of this node.
     Hairpin(IpAddr),
     /// Of `local_pods`: an endpoint of this node.
@@ -113,8 +114,8 @@ pub(crate) fn member_ops<'a>(
     come: impl Iterator<Item = &'a Member>,
     go: impl Iterator<Item = &'a Member>,
 ) -> [Vec<Op>; 2] {
-    let (now, later): (Vec<_>, Vec<_>) = go.copied().partition(Member::is_range);
-    let now = now.into_iter().map(Op::Leave).chain(come.copied().map(Op::Join)).collect();
+    let (now, later): (Vec<_>, Vec<_>) = go.cloned().partition(Member::is_range);
+    let now = now.into_iter().map(Op::Leave).chain(come.cloned().map(Op::Join)).collect();
     [now, later.into_iter().map(Op::Leave).collect()]
 }
 
@@ -162,7 +163,8 @@ pub(crate) fn members(frontend: &Frontend, slots: &Slots) -> BTreeSet<Member> {
     match &slots.sources {
         Sources::Any => {}
         Sources::Only(nets) => {
-            members.extend(nets.iter().map(|net| Member::Allowed(*frontend, *net)));
+            let allowed = nets.iter().map(|net| Member::Allowed(Box::new((*frontend, *net))));
+            members.extend(allowed);
         }
     }
     members

@@ -201,8 +201,8 @@ impl Draft {
         let steps = [(plane.fronts.get(frontend), -1), (after, 1)];
         for (slots, step) in steps.into_iter().filter_map(|(slots, step)| Some((slots?, step))) {
             for member in members(frontend, slots) {
-                let now = || plane.members.get(&member).copied().unwrap_or_default();
-                let count = self.members.entry(member).or_insert_with(now);
+                let now = |member: &Member| plane.members.get(member).copied().unwrap_or_default();
+                let count = self.members.entry(member).or_insert_with_key(now);
                 *count = count.saturating_add_signed(step);
             }
             let targets = Turn::ALL.into_iter().filter_map(|turn| slots.target(frontend, turn));
@@ -237,10 +237,10 @@ impl Draft {
     fn mend(&mut self, plane: &Plane, found: &Found, edits: Edits) {
         let counted = plane.members.keys().filter(|member| !self.members.contains_key(member));
         let counted =
-            counted.copied().chain(self.members.iter().filter(|(_, n)| **n > 0).map(|m| *m.0));
+            counted.chain(self.members.iter().filter(|(_, n)| **n > 0).map(|m| m.0)).cloned();
         let want: BTreeSet<Member> = counted.collect();
         let (scope, have): (BTreeSet<_>, BTreeSet<_>) =
-            found.members.iter().copied().partition(Member::is_of_scope);
+            found.members.iter().cloned().partition(Member::is_of_scope);
         let ops = member_ops(want.difference(&have), have.difference(&want));
         for chain in &found.chains {
             self.chains.entry(*chain).or_default();
@@ -269,8 +269,8 @@ impl Draft {
             first.extend(None, rules.map(|rule| Change::AddRule(chain.name.clone(), rule)));
         }
         // Ranges may not overlap at any time, so those that go make room in the same transaction.
-        let mut scoped: Vec<_> = scope.difference(&self.scope).copied().map(Op::Leave).collect();
-        scoped.extend(self.scope.difference(scope).copied().map(Op::Join));
+        let mut scoped: Vec<_> = scope.difference(&self.scope).cloned().map(Op::Leave).collect();
+        scoped.extend(self.scope.difference(scope).cloned().map(Op::Join));
         first.extend(None, changes(&scoped));
         first.extend(None, changes(&join));
         first.append(made);

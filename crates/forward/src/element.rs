@@ -164,7 +164,8 @@ impl Member {
                 vec![bare(Bytes::new(&parts))]
             }
             Self::Closed(frontend) => vec![bare(Bytes::new(&frontend.parts()))],
-            Self::Allowed(frontend, net) => {
+            Self::Allowed(ref allowed) => {
+                let (frontend, net) = &**allowed;
                 let [address, protocol, port] = frontend.parts();
                 let key = |source: IpAddr| Bytes::new(&[address, protocol, port, source.into()]);
                 let value = Value::Last(key(net.broadcast()));
@@ -291,7 +292,8 @@ fn read_allowed(address: Type, element: &Element) -> Option<Member> {
     let ([to, protocol, port, from], [.., end]) = (&first[..], &last[..]) else { return None };
     let net = prefix(ip(*from)?, after(ip(*end)?))?;
     (first[..3] == last[..3]).then_some(())?;
-    Some(Member::Allowed(Frontend::from_parts(*to, *protocol, *port)?, net))
+    let frontend = Frontend::from_parts(*to, *protocol, *port)?;
+    Some(Member::Allowed(Box::new((frontend, net))))
 }
 
 fn read_data(address: Type, data: &Bytes) -> Option<Endpoint> {

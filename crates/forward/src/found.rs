@@ -180,8 +180,9 @@ impl Found {
         let shared = [VIPS, NODE_PORTS, CLOSED, ALLOWED, HAIRPIN, LOCAL_PODS, UPLINKS];
         if shared.contains(&set) {
             let member = read_member(set, address, element);
+            let is_ours = member.is_some();
             self.members.extend(member);
-            return member.is_some();
+            return is_ours;
         }
         // A foreign set goes as a whole.
         true

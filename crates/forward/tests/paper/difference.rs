@@ -30,7 +30,7 @@ impl Elements {
                     assert_eq!(self.endpoints.remove(&key).is_some(), *replaces, "{op:?}");
                     self.endpoints.extend(endpoint.map(|endpoint| (key, endpoint)));
                 }
-                Op::Join(member) => assert!(self.members.insert(*member), "{op:?}"),
+                Op::Join(member) => assert!(self.members.insert(member.clone()), "{op:?}"),
                 Op::Leave(member) => assert!(self.members.remove(member), "{op:?}"),
             }
         }

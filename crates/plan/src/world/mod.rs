@@ -36,7 +36,8 @@ use service::Index;
 #[derive(Clone, Debug, Default)]
 pub struct World {
     this: NodeName,
-    services: BTreeMap<ServiceKey, Service>,
+    /// Boxed: a tree's nodes are filled to two thirds.
+    services: BTreeMap<ServiceKey, Box<Service>>,
     /// By Service, sorted by name: nearly always one or two.
     slices: BTreeMap<ServiceKey, Vec<Stored>>,
     /// Which Service a slice is of: its label may change, and a deletion does not tell it.
@@ -110,12 +111,12 @@ impl World {
 
     /// All Services, also those that nothing is programmed for.
     pub fn services(&self) -> impl Iterator<Item = &Service> {
-        self.services.values()
+        self.services.values().map(|s| &**s)
     }
 
     /// One Service.
     pub fn service(&self, key: &ServiceKey) -> Option<&Service> {
-        self.services.get(key)
+        self.services.get(key).map(|s| &**s)
     }
 
     /// All Nodes.
@@ -186,7 +187,7 @@ impl World {
     }
 
     fn all_of<'a>(&'a self, keys: &'a [ServiceKey]) -> impl Iterator<Item = &'a Service> {
-        keys.iter().filter_map(|k| self.services.get(k))
+        keys.iter().filter_map(|k| self.service(k))
     }
 
     /// The pool that an address lies in; of several the first by name.

@@ -190,17 +190,17 @@ impl World {
         let key = service.key.clone();
         let Some(old) = self.services.get_mut(&key) else {
             self.index.add(&service);
-            self.services.insert(key.clone(), service);
+            self.services.insert(key.clone(), Box::new(service));
             return self.around(&key);
         };
-        let moved = Service { span: service.span.clone(), ..old.clone() };
+        let moved = Service { span: service.span.clone(), ..Service::clone(old) };
         if moved == service {
-            *old = moved;
+            **old = moved;
             return Touched::default();
         }
         let mut touched = self.remove_service(&key);
         self.index.add(&service);
-        self.services.insert(key.clone(), service);
+        self.services.insert(key.clone(), Box::new(service));
         touched.merge(self.around(&key));
         touched
     }
